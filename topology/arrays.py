@@ -14,26 +14,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 def int32s(thing: str, values: Any) -> Int32Array:
-    """Copy integers into a read-only int32 array; `thing` is what an error calls them.
+    """Copy integers into a read-only int32 array of the same shape.
 
-    Parameters
-    ----------
-    thing : str
-        With a capital first letter.
-    values : array_like
-        Integers of any width.
-
-    Returns
-    -------
-    numpy.ndarray, int32
-        A fresh read-only array of the same shape.
-
-    Raises
-    ------
-    TypeError
-        If the values are no integers.
-    ValueError
-        If one does not fit.
+    A TypeError says that they are no integers, a ValueError that one does not fit; `thing` begins
+    the message.
     """
     copy: Int32Array = _whole_numbers(thing, values, np.iinfo(np.int32)).astype(np.int32)
     copy.flags.writeable = False
@@ -41,27 +25,7 @@ def int32s(thing: str, values: Any) -> Int32Array:
 
 
 def int64s(thing: str, values: Any) -> Int64Array:
-    """Copy integers into a read-only int64 array; all else as `int32s`.
-
-    Parameters
-    ----------
-    thing : str
-        With a capital first letter.
-    values : array_like
-        Integers of any width.
-
-    Returns
-    -------
-    numpy.ndarray, int64
-        A fresh read-only array of the same shape.
-
-    Raises
-    ------
-    TypeError
-        If the values are no integers.
-    ValueError
-        If one does not fit.
-    """
+    """Copy integers into a read-only int64 array; all else as `int32s`."""
     copy: Int64Array = _whole_numbers(thing, values, np.iinfo(np.int64)).astype(np.int64)
     copy.flags.writeable = False
     return copy
@@ -84,18 +48,6 @@ def _whole_numbers(thing: str, values: Any, limits: Any) -> npt.NDArray[Any]:
 def positions_in_group(keys: Int64Array) -> Int64Array:
     """Number the members of each group of equal keys, in the order in which they stand.
 
-    Parameters
-    ----------
-    keys : numpy.ndarray, int64 (n,)
-        The group of each member.
-
-    Returns
-    -------
-    numpy.ndarray, int64 (n,)
-        0 for the first member of its group, 1 for the second, and so on.
-
-    Examples
-    --------
     >>> positions_in_group(np.array([7, 3, 7, 7, 3])).tolist()
     [0, 0, 1, 2, 1]
     """
@@ -110,44 +62,13 @@ def positions_in_group(keys: Int64Array) -> Int64Array:
 
 
 def largest_group(keys: Int64Array) -> int:
-    """How often the most frequent of some keys occurs.
-
-    Parameters
-    ----------
-    keys : numpy.ndarray, int64 (n,)
-        The group of each member.
-
-    Returns
-    -------
-    int
-        0 where there are no keys.
-
-    Notes
-    -----
-    O(n log n).
-
-    Examples
-    --------
-    >>> largest_group(np.array([7, 3, 7, 7, 3])), largest_group(np.array([], np.int64))
-    (3, 0)
-    """
+    """How often the most frequent of some keys occurs, 0 without keys; O(n log n)."""
     return int(np.unique(keys, return_counts=True)[1].max(initial=0))
 
 
 def rows_of_entries(offsets: Int64Array) -> Int64Array:
-    """The row to which each entry of a ragged array belongs.
+    """The row of each entry of a ragged array whose row i holds entries offsets[i] to offsets[i+1].
 
-    Parameters
-    ----------
-    offsets : numpy.ndarray, int64 (num_rows + 1,)
-        Row i holds entries offsets[i] to offsets[i+1].
-
-    Returns
-    -------
-    numpy.ndarray, int64 (offsets[-1],)
-
-    Examples
-    --------
     >>> rows_of_entries(np.array([0, 2, 2, 3])).tolist()
     [0, 0, 2]
     """
@@ -157,19 +78,7 @@ def rows_of_entries(offsets: Int64Array) -> Int64Array:
 def select_routes(
     offsets: Int64Array, kept: BoolArray, columns: tuple[Int32Array, ...]
 ) -> tuple[Int64Array, tuple[Int32Array, ...]]:
-    """Keep some rows' routes: their offsets anew, and each column's entries of these rows.
-
-    Parameters
-    ----------
-    offsets : numpy.ndarray, int64 (num_rows + 1,)
-    kept : numpy.ndarray, bool (num_rows,)
-    columns : tuple of numpy.ndarray (offsets[-1],)
-
-    Returns
-    -------
-    tuple
-        New offsets and new columns.
-    """
+    """Keep the routes of some rows: their offsets anew, and each column's entries of these rows."""
     entries = kept[rows_of_entries(offsets)]
     lengths = np.diff(offsets)[kept]
     return np.r_[0, np.cumsum(lengths)], tuple(column[entries] for column in columns)
@@ -178,29 +87,10 @@ def select_routes(
 def reordered_routes(
     routes: tuple[Any, Any, Any], order: Int64Array
 ) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """The routes of rows in another order.
+    """The routes of rows in another order: row `order[i]` comes to place i.
 
-    Parameters
-    ----------
-    routes : tuple of array_like, int (num_rows + 1,), (num_hops,) and (num_hops,)
-        Offsets, links and classes.
-    order : numpy.ndarray, int64 (num_rows,)
-        The row that comes to each place.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-
-    Raises
-    ------
-    ScheduleError
-        If the offsets are not one more than rows, from 0 rising to the number of links.
-
-    Examples
-    --------
-    >>> offsets, links, _ = reordered_routes(([0, 2, 3], [7, 8, 9], [0, 0, 0]), np.array([1, 0]))
-    >>> offsets.tolist(), links.tolist()
-    ([0, 1, 3], [9, 7, 8])
+    Routes are offsets (num_rows + 1,), links and classes (num_hops,). A ScheduleError says that the
+    offsets are not one more than rows, rising from 0 to the number of links.
     """
     offsets, links, classes = int64s("Offsets", routes[0]), *(int32s("Hops", x) for x in routes[1:])
     lengths = np.diff(offsets)
@@ -220,26 +110,7 @@ def reordered_routes(
 def chosen_routes(
     routes: tuple[Int64Array, Any, Any], rows: Int64Array
 ) -> tuple[Int64Array, Any, Any]:
-    """The routes of some rows, one behind the other; a row may be chosen several times.
-
-    Parameters
-    ----------
-    routes : tuple of numpy.ndarray
-        Offsets, links and classes.
-    rows : numpy.ndarray, int64 (n,)
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Offsets, int64 (n + 1,), links and classes of the types given.
-
-    Examples
-    --------
-    >>> routes = np.array([0, 2, 3]), np.array([7, 8, 9]), np.array([0, 0, 0])
-    >>> offsets, links, _ = chosen_routes(routes, np.array([0, 1, 0]))
-    >>> offsets.tolist(), links.tolist()
-    ([0, 2, 3, 5], [7, 8, 9, 7, 8])
-    """
+    """The routes of some rows, one behind the other; a row may be chosen several times."""
     offsets, links, classes = routes
     lengths = np.diff(offsets)[rows]
     ends = np.cumsum(lengths)

@@ -42,12 +42,7 @@ CANONICAL_NAN = {"float32": 0x7FC00000, "bfloat16": 0x7FC0}
 
 
 def check_dtype(thing: str, dtype: Any) -> None:
-    """Raise unless a NumPy or torch type is one of `DTYPES`; `thing` is what has it.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Raise a TypeError unless a NumPy or torch type is one of `DTYPES`; `thing` is what has it."""
     if str(dtype).removeprefix("torch.") not in DTYPES:
         *others, last = DTYPES
         raise TypeError(f"{thing} must be {', '.join(others)} or {last}, not {dtype}")
@@ -59,23 +54,17 @@ def as_bits(elements: Elements) -> Elements:
 
 
 def combine(target: Elements, contribution: Elements, op: str) -> None:
-    """Add elements to those of `target`, or keep the larger ones, in place.
+    """Add elements to those of `target` by "sum", or keep the larger ones by "max", in place.
 
-    int32 wraps around. A float32 or bfloat16 sum is the exact sum rounded once, to nearest, ties
-    to even, subnormals kept; for bfloat16 that equals an addition in float32 whose sum is rounded
-    to bfloat16, since 24 bits are at least 2 x 8 + 2. The maximum of floats is `maximum` of
-    IEEE 754-2019: a NaN propagates, and +0 is above -0. Every NaN result is the canonical one.
-
-    Parameters
-    ----------
-    target, contribution : arrays of one type of `DTYPES` and one shape
-    op : str
-        One of `OPS`.
+    int32 wraps around. Floats are rounded once, to nearest even, subnormals kept. The maximum is
+    that of IEEE 754-2019: a NaN propagates, +0 is above -0. Every NaN result is the canonical one.
     """
     if target.dtype == np.int32:
         (np.add if op == "sum" else np.maximum)(target, contribution, out=target)
         return
     with np.errstate(all="ignore"):
+        # ml_dtypes adds bfloat16 in float32 and rounds the sum. That equals one rounding of the
+        # exact sum, since 24 bits are at least 2 x 8 + 2.
         if op == "sum":
             np.add(target, contribution, out=target)
         else:
@@ -115,19 +104,7 @@ ROOTED = ("broadcast", "reduce")
 
 
 def check_collective(collective: str, root: int | None, num_ranks: int) -> None:
-    """Check a collective's name and that it has a root exactly where it needs one.
-
-    Parameters
-    ----------
-    collective : str
-    root : int or None
-    num_ranks : int
-
-    Raises
-    ------
-    ScheduleError
-        If the name is unknown, or the root missing, no rank or uncalled for.
-    """
+    """Raise a ScheduleError unless a collective is known and has a root where it needs one."""
     if collective not in COLLECTIVES:
         known = ", ".join(COLLECTIVES)
         raise ScheduleError(f"Collective must be one of {known}, not {collective!r}")
@@ -138,27 +115,7 @@ def check_collective(collective: str, root: int | None, num_ranks: int) -> None:
 
 
 def chosen_roots(roots: Sequence[int | None] | None, num_ranks: int) -> list[int]:
-    """The roots of a schedule's flows as a list; every rank once where none are given.
-
-    Parameters
-    ----------
-    roots : sequence of int, or None
-    num_ranks : int
-
-    Returns
-    -------
-    list of int
-
-    Raises
-    ------
-    ScheduleError
-        If the sequence is empty or a root is no rank.
-
-    Examples
-    --------
-    >>> chosen_roots(None, 3), chosen_roots([2, 2], 3)
-    ([0, 1, 2], [2, 2])
-    """
+    """The roots of flows as a list, by default every rank once, or a ScheduleError."""
     if roots is None:
         return list(range(num_ranks))
     chosen = []
@@ -180,23 +137,10 @@ def check_roots(
     *,
     describe: Callable[[int], str] = "Flow {}".format,
 ) -> None:
-    """Check that trees have their roots where a collective needs them.
+    """Raise a ScheduleError unless trees have their roots where a collective needs them.
 
-    Parameters
-    ----------
-    collective : str
-    roots : numpy.ndarray, int32 (num_flows,)
-    root : int or None
-        The one that broadcast and reduce must have; None for any one.
-    num_ranks : int
-    describe : callable
-        Names a flow, by its number, in a message.
-
-    Raises
-    ------
-    ScheduleError
-        If reduce_scatter or all_gather lack one flow rooted at each rank, or the trees of
-        broadcast or reduce do not share their root.
+    reduce_scatter and all_gather need one flow rooted at each rank, broadcast and reduce one root
+    for all: `root`, or any if that is None. `describe` names a flow in the message.
     """
     if collective == "all_reduce":
         return

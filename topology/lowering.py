@@ -37,35 +37,15 @@ __all__ = [
 
 LOCAL_LATENCY_NS = 0.1
 """Between a rank and its switch: the least that a link can take, a cycle."""
+# Results of a function, for commands that lower one schedule several times.
 _KEPT = 8
 
 
 def lowered(schedule: Schedule) -> Schedule:
     """The schedule as hardware carries it: through switches where routes lead through ranks.
 
-    Parameters
-    ----------
-    schedule : Schedule
-
-    Returns
-    -------
-    Schedule
-        The same where no rank has to pass on what is not its own, else `through_switches` of it.
-        Row for row the same transfers, on a topology that may have more switches.
-
-    Raises
-    ------
-    TopologyError
-        As `with_switches`.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> from multitree.topology.algorithms.rings import build_ring
-    >>> from multitree.topology.algorithms.swing import build_swing
-    >>> one_hop, far = build_ring(torus(4, 4)), build_swing(torus(8))
-    >>> lowered(one_hop) is one_hop, lowered(far).topology.num_switches
-    (True, 8)
+    Row for row the same transfers. The schedule itself where no rank has to pass on what is not its
+    own; a TopologyError where a link that joins a rank has no reverse.
     """
     is_last = np.zeros(len(schedule.route_links), bool)
     is_last[schedule.route_offsets[1:] - 1] = True
@@ -76,38 +56,11 @@ def lowered(schedule: Schedule) -> Schedule:
 
 @lru_cache(_KEPT)
 def through_switches(schedule: Schedule) -> Schedule:
-    """The same transfers on `with_switches` of the topology.
+    """The same transfers on `with_switches` of the topology, each route two links longer.
 
     A message leaves its rank by the local link that belongs to the first link of its route, and
-    enters the other by that of the last, in the virtual-channel class it has there: ports and
-    their shares of the traffic stay what they were. Local links begin or end a route, so that
-    no new circle of waiting messages can close over them.
-
-    Parameters
-    ----------
-    schedule : Schedule
-
-    Returns
-    -------
-    Schedule
-        Row for row the same but for the routes, each two links longer.
-
-    Raises
-    ------
-    TopologyError
-        As `with_switches`.
-
-    Notes
-    -----
-    O(num_hops log num_hops); the last few results are kept.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> from multitree.topology.algorithms.rings import build_ring
-    >>> schedule = through_switches(build_ring(ring(3)))
-    >>> schedule.topology.links[schedule.route_links[:3]].tolist()
-    [[1, 4], [4, 5], [5, 2]]
+    enters the other by that of the last, in the same virtual-channel class: ports keep their share
+    of the traffic. O(num_hops log num_hops).
     """
     topology = schedule.topology
     leaving = _leaving(topology)
@@ -119,7 +72,8 @@ def through_switches(schedule: Schedule) -> Schedule:
     back = topology.reverse[schedule.route_links[last]]
     into = topology.num_links + len(leaving) + place[back]
     rows = np.arange(schedule.num_transfers)
-    # Entries of the new routes, keyed by row, in it first, between or last.
+    # Entries of the new routes, keyed by row, in it first, between or last. Local links begin or
+    # end a route, so that no new circle of waiting messages can close over them.
     row = np.r_[rows, rows_of_entries(offsets), rows]
     by_row = np.argsort(row, kind="stable")
     classes = schedule.route_classes
@@ -135,35 +89,10 @@ def through_switches(schedule: Schedule) -> Schedule:
 def with_switches(topology: Topology) -> Topology:
     """A switch attached to each rank, from where the rank's links leave.
 
-    Parameters
-    ----------
-    topology : Topology
-        One in which every link that joins a rank has a reverse.
-
-    Returns
-    -------
-    Topology
-        Switch num_nodes + r is attached to rank r. Links of the topology keep their ids, speed,
-        latency and ports, and join switches. Behind them come, for each that left a rank, a link
-        from the rank to its switch, then one back for each: of equal speed and the least latency.
-        Port p of a rank is still that of its link at p; of the switch attached to a rank with n
-        ports it is port n + p. So where links were lost, those left stay where they are plugged.
-
-    Raises
-    ------
-    TopologyError
-        If a rank's link has no reverse.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> with_switches(ring(2)).links.tolist()
-    [[2, 3], [3, 2], [0, 2], [1, 3], [2, 0], [3, 1]]
-    >>> wired = with_switches(ring(4).without(links=[1]))  # by port 1 of rank 0, port 0 of rank 1
-    >>> wired.ports(4).tolist(), wired.link_ports[wired.ports(4)].tolist()
-    ([0, 12], [0, 2])
-    >>> wired.ports(5).tolist(), wired.link_ports[wired.ports(5)].tolist()
-    ([1, 13], [1, 3])
+    Links keep their ids, speed, latency and ports, and join switches. Behind them come links from
+    ranks to their switches, then back, as fast and of the least latency. A rank's link at port p is
+    that of the switch at port n + p, where the rank has n ports. A TopologyError says that a link
+    has no reverse.
     """
     leaving = _leaving(topology)
     back = topology.reverse[leaving]
@@ -199,60 +128,17 @@ def _leaving(topology: Topology) -> Int64Array:
 
 
 def header_only_ops(collective: str) -> tuple[Op, ...]:
-    """The op whose messages carry nothing over shared links, if there is one.
-
-    Parameters
-    ----------
-    collective : str
-
-    Returns
-    -------
-    tuple of Op
-
-    Examples
-    --------
-    >>> [header_only_ops(name) for name in ("broadcast", "reduce", "all_gather")]
-    [(<Op.REDUCE: 0>,), (<Op.GATHER: 1>,), ()]
-    """
+    """The op, if any, whose messages of a collective carry nothing over shared links."""
     if collective not in ROOTED:
         return ()
     return tuple(op for op in OPS_OF["all_reduce"] if op not in OPS_OF[collective])
 
 
 def as_sent(schedule: Schedule) -> Schedule:
-    """What interfaces really send for a schedule: on shared links with its header-only phase.
+    """What interfaces send for a schedule: on shared links with its header-only phase.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-
-    Returns
-    -------
-    Schedule
-        `lowered` of `with_header_only_phase` of it, if the network that carries it has switches;
-        else the schedule itself.
-
-    Raises
-    ------
-    ScheduleError
-        As `with_header_only_phase`.
-    TopologyError
-        As `with_switches`.
-
-    Notes
-    -----
-    O(num_transfers log num_transfers); the last few parts are kept.
-
-    Examples
-    --------
-    >>> from multitree.topology.algorithms.build import build
-    >>> from multitree.topology.families.switched import fat_tree
-    >>> from multitree.topology.families.direct import torus
-    >>> direct = build(torus(2, 2), "multitree", "reduce", root=1)
-    >>> shared = build(fat_tree(2, 2), "multitree", "reduce", root=1)
-    >>> as_sent(direct) is direct, as_sent(shared) is with_header_only_phase(shared)
-    (True, True)
+    `lowered` of `with_header_only_phase` of it where the network that carries it has switches, else
+    the schedule itself.
     """
     on_shared_links = lowered(schedule).topology.num_switches
     return lowered(with_header_only_phase(schedule)) if on_shared_links else schedule
@@ -260,48 +146,19 @@ def as_sent(schedule: Schedule) -> Schedule:
 
 @lru_cache(_KEPT)
 def with_header_only_phase(schedule: Schedule) -> Schedule:
-    """Both phases of a broadcast or a reduce, of which the one that is added carries nothing.
+    """Both phases of a broadcast or a reduce, of which the added one carries nothing: heads alone.
 
     On shared links two collectives may be in flight, so no rank may end one that another has not
-    begun. Where each rank gets a part from every other, none does; here the phase that is missing
-    is run, too: the same trees in the opposite direction, as heads without payload.
-    All contributions of a reduce go before its heads, and all heads of a broadcast before its
-    results.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-
-    Returns
-    -------
-    Schedule
-        An all-reduce, as interfaces run it, with the schedule's rows in their order; the rows of
-        the op that is not the schedule's are header-only. The schedule itself, if it has no root.
-
-    Raises
-    ------
-    ScheduleError
-        If both phases together do not pass `verify`: messages could wait in a circle.
-
-    Notes
-    -----
-    O(num_transfers log num_transfers); the last few results are kept. The heads take the routes
-    of `default_routes.routes`, and may meet on links: one flit each.
-
-    Examples
-    --------
-    >>> from multitree.topology.algorithms.build import build
-    >>> from multitree.topology.families.switched import fat_tree
-    >>> both = with_header_only_phase(build(fat_tree(2, 2), "multitree", "broadcast", root=1))
-    >>> both.op.tolist(), both.src.tolist()
-    ([0, 0, 0, 1, 1, 1], [2, 3, 0, 1, 0, 1])
+    begun. The added rows are the same trees the other way round, on default routes. A ScheduleError
+    says that both phases together could wait in a circle. O(num_transfers log num_transfers).
     """
+    # Where each rank gets a part from every other one, none can end before all have begun.
     if schedule.collective not in ROOTED:
         return schedule
     (added,), steps = header_only_ops(schedule.collective), schedule.num_steps
     back = np.full(schedule.num_transfers, added, np.int32)
-    # Heads come first in a broadcast, so that no result arrives before all ranks have begun.
+    # Heads come first in a broadcast, so that no result arrives before all ranks have begun; in a
+    # reduce they come last, so that no rank ends before all contributions are in.
     own_begin, header_only_end = (steps, steps) if added == Op.REDUCE else (0, 2 * steps)
     columns = {
         "step": (own_begin + schedule.step, header_only_end - 1 - schedule.step),
@@ -340,35 +197,11 @@ def _orders(schedule: Schedule) -> np.ndarray:
 
 
 def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
-    """The ordinary schedule that does what a periodic one does in all its waves.
+    """The ordinary schedule that does what a periodic one does in all its waves: the same bits.
 
     Wave w's flow f becomes flow w F + f of F num_waves, and its rows go at step + w * period.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    period : int, optional
-        In place of its own. With 0 all waves have the same steps: as many groups of transfers that
-        can be done at once as one wave has, where links do not matter.
-
-    Returns
-    -------
-    Schedule
-        Itself, where it has one wave. On buffers that need no padding the same elements are added
-        in the same order, so that the bits are the same.
-
-    Notes
-    -----
-    O(num_waves x num_transfers): a long form, for small buffers and for tests.
-
-    Examples
-    --------
-    >>> from dataclasses import replace
-    >>> from multitree.topology.families.direct import ring
-    >>> from multitree.topology.algorithms.multitree import build_multitree
-    >>> waves = replace(build_multitree(ring(3)), num_waves=4, period=2)
-    >>> unrolled(waves).num_flows, unrolled(waves).num_steps
-    (12, 8)
+    `period` may replace the schedule's own; with 0 all waves have the same steps. O(num_waves x
+    num_transfers).
     """
     num_waves, num_flows = schedule.num_waves, schedule.num_flows
     if num_waves == 1:
@@ -379,6 +212,7 @@ def unrolled(schedule: Schedule, *, period: int | None = None) -> Schedule:
         field: np.tile(getattr(schedule, field), num_waves) for field in ROW_FIELDS
     }
     columns["step"] = int32s("Steps", columns["step"] + wave * spacing)
+    # Each wave has flows of its own, since a flow has one chunk.
     columns["flow"] += (wave * num_flows).astype(np.int32)
     by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
     whole = schedule.flow_offsets[-1]

@@ -8,25 +8,12 @@ __all__ = ["Listener", "report", "reported_to"]
 
 Listener = Callable[[str], None]
 
+# A context variable, since threads may run commands with listeners of their own.
 _listener: ContextVar[Listener | None] = ContextVar("multitree_progress", default=None)
 
 
 def report(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Say what is being done, and how much of it has been; without a listener do nothing.
-
-    Parameters
-    ----------
-    what : str
-        Such as "checking routes".
-    done, total : int, optional
-        So many parts of so many.
-
-    Examples
-    --------
-    >>> with reported_to(print):
-    ...     report("growing trees", 3, 16)
-    growing trees, 3 of 16
-    """
+    """Report what is done, and how many parts of how many are done, to the listener, if any."""
     listener = _listener.get()
     if listener is not None:
         listener(what if done is None else f"{what}, {done:,} of {total:,}")
@@ -34,13 +21,7 @@ def report(what: str, done: int | None = None, total: int | None = None) -> None
 
 @contextmanager
 def reported_to(listener: Listener) -> Iterator[None]:
-    """Pass to a function what is reported inside the `with`, by this thread.
-
-    Parameters
-    ----------
-    listener : callable
-        Called often, so it must be quick.
-    """
+    """Pass to a function, which must be quick, what this thread reports inside the `with`."""
     token = _listener.set(listener)
     try:
         yield

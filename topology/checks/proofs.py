@@ -17,23 +17,8 @@ MOST_LISTED = 8
 def check_deadlock(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) -> None:
     """No circle of messages can wait on links, each for a (link, class) that the next one holds.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Its routes are paths.
-    row_of : numpy.ndarray, int64 (num_hops,)
-        The row of each hop.
-    is_first : numpy.ndarray, bool (num_hops,)
-        Whether a hop is the first of its route.
-
-    Raises
-    ------
-    ScheduleError
-        Naming a circle, each (link, class) with a row whose route has it; at most `MOST_LISTED`.
-
-    Notes
-    -----
-    O(num_hops log num_hops), a fraction of a kilobyte for each hop.
+    `row_of` has the row of each hop, `is_first` says whether it begins a route. The ScheduleError
+    lists at most `MOST_LISTED` waits of a circle. O(num_hops log num_hops).
     """
     # Dally and Seitz: there is no deadlock if the dependencies between
     # channels have no cycle. Routes of one link have no dependencies.
@@ -63,30 +48,10 @@ def check_deadlock(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) 
 
 
 def circle_among(source: Int64Array, target: Int64Array, num_nodes: int) -> list[int]:
-    """The edges of a circle in a directed graph, one behind the other.
+    """The edges of a circle in a directed graph, ascending by source; empty where there is none.
 
     Nodes that nothing leads to are taken away until there are none. If nodes are left, something
-    that is left leads to each; so who goes backwards comes round.
-
-    Parameters
-    ----------
-    source, target : numpy.ndarray, int64 (num_edges,)
-        Ascending by source.
-    num_nodes : int
-
-    Returns
-    -------
-    list of int
-        Empty where there is no circle.
-
-    Notes
-    -----
-    O(num_nodes + num_edges).
-
-    Examples
-    --------
-    >>> circle_among(np.array([0, 1, 2]), np.array([1, 2, 1]), 3)
-    [2, 1]
+    that is left leads to each; so who goes backwards comes round. O(num_nodes + num_edges).
     """
     starts = np.searchsorted(source, np.arange(num_nodes + 1)).tolist()
     # An array holds 8 bytes for each edge; a list would hold several times that.
@@ -118,13 +83,7 @@ def circle_among(source: Int64Array, target: Int64Array, num_nodes: int) -> list
 
 
 def check_sorted(schedule: Schedule) -> None:
-    """Rows ascend by (step, flow, src, dst), no two alike.
-
-    Raises
-    ------
-    ScheduleError
-        Naming the first row that does not come after the one before it.
-    """
+    """Rows ascend by (step, flow, src, dst), no two alike."""
     above = np.zeros(max(schedule.num_transfers - 1, 0), bool)
     equal = ~above
     for field in (schedule.step, schedule.flow, schedule.src, schedule.dst):
@@ -141,13 +100,7 @@ def check_sorted(schedule: Schedule) -> None:
 
 
 def check_flow_offsets(schedule: Schedule) -> None:
-    """Flow offsets rise from 0, so that every element belongs to exactly one flow.
-
-    Raises
-    ------
-    ScheduleError
-        Naming the first flow whose end comes before its start.
-    """
+    """Flow offsets rise from 0, so that every element belongs to exactly one flow."""
     offsets = schedule.flow_offsets
     if offsets[0] != 0 or offsets[-1] <= 0:
         raise ScheduleError(
@@ -164,14 +117,7 @@ def check_flow_offsets(schedule: Schedule) -> None:
 
 
 def check_routes(schedule: Schedule) -> None:
-    """Every route is a path from src to dst, and no circle of messages can wait on links.
-
-    Raises
-    ------
-    ScheduleError
-        Naming the first row whose route is none, or a circle of (link, virtual-channel class)
-        dependencies, each with a row whose route has it.
-    """
+    """Every route is a path from src to dst, and no circle of messages can wait on links."""
     offsets = schedule.route_offsets
     row_of = rows_of_entries(offsets)
     tails, heads = schedule.topology.links[schedule.route_links].T
@@ -195,15 +141,9 @@ def check_routes(schedule: Schedule) -> None:
 def check_trees(schedule: Schedule, op: Op) -> None:
     """Each flow's rows of one op are a spanning tree that steps run along.
 
-    A REDUCE tree runs inwards: every rank but the root sends its sum once, after all that
-    it waits for. A GATHER tree runs outwards: every rank but the root receives once, before
-    it sends on. Then every contribution is in the sum exactly once, and no chunk is written
-    in the step in which it is read.
-
-    Raises
-    ------
-    ScheduleError
-        Naming the row that comes twice, too early, or completes a flow without some rank.
+    A REDUCE tree runs inwards: every rank but the root sends its sum once, after all that it waits
+    for. A GATHER tree runs outwards. Then every contribution is in the sum exactly once, and no
+    chunk is written in the step in which it is read.
     """
     num_ranks = schedule.topology.num_ranks
     rows = np.flatnonzero(schedule.op == op)
@@ -256,13 +196,7 @@ def _check_complete(schedule: Schedule, op: Op, parentless: np.ndarray, rows: In
 
 
 def check_phases(schedule: Schedule) -> None:
-    """In an all-reduce, each flow's results leave the rank where its sum is, when it is whole.
-
-    Raises
-    ------
-    ScheduleError
-        Naming the row that leaves from elsewhere or too early.
-    """
+    """In an all-reduce, each flow's results leave the rank where its sum is, when it is whole."""
     sums, results = schedule.roots_of(Op.REDUCE), schedule.roots_of(Op.GATHER)
     reduces = schedule.op == Op.REDUCE
     last = np.full(schedule.num_flows, -1, np.int64)
@@ -285,13 +219,7 @@ def check_phases(schedule: Schedule) -> None:
 
 
 def check_order(schedule: Schedule) -> None:
-    """Siblings of one step are numbered 0, 1, 2, ... by `order`, so that a sum has one order.
-
-    Raises
-    ------
-    ScheduleError
-        Naming the first row whose order is taken or leaves a gap.
-    """
+    """Siblings of one step are numbered 0, 1, 2, ... by `order`, so that a sum has one order."""
     shape = (schedule.topology.num_ranks, schedule.num_flows)
     groups = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
     by_order = np.argsort(schedule.order, kind="stable")

@@ -35,26 +35,8 @@ __all__ = [
 def is_causal(schedule: Schedule) -> bool:
     """Whether nothing is sent before it has come, a chunk taking each link's `link_occupancy`.
 
-    Interfaces wait for what is missing, so a schedule that is not causal is late, not wrong.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One whose trees `verify` accepts.
-
-    Returns
-    -------
-    bool
-        Always so where all links are equally fast.
-
-    Examples
-    --------
-    >>> from multitree.topology.algorithms.rings import build_ring
-    >>> from multitree.topology.networks.topology import Topology
-    >>> links = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
-    >>> uneven = Topology("uneven", 3, 0, links, [16, 16, 8, 8, 16, 16], 150.0)
-    >>> is_causal(build_ring(uneven))
-    False
+    Interfaces wait for what is missing, so a schedule that is not causal is late, not wrong; one on
+    equally fast links always is.
     """
     slots = link_occupancy(schedule.topology)[schedule.route_links]
     done = schedule.step.astype(np.int64)
@@ -76,26 +58,7 @@ def is_causal(schedule: Schedule) -> bool:
 
 
 def overlaps(places: Int32Array, step: Int32Array, slots: Int64Array) -> bool:
-    """Whether a place is taken again before it is free.
-
-    Parameters
-    ----------
-    places, step : numpy.ndarray, int32 (n,)
-        What is taken, and from when on.
-    slots : numpy.ndarray, int64 (n,)
-        For how many steps.
-
-    Returns
-    -------
-    bool
-
-    Examples
-    --------
-    >>> overlaps(np.array([3, 3, 4]), np.array([0, 2, 1]), np.array([2, 1, 5]))
-    False
-    >>> overlaps(np.array([3, 3, 4]), np.array([0, 1, 1]), np.array([2, 1, 5]))
-    True
-    """
+    """Whether a place is taken again before it is free: for `slots` steps from each `step` on."""
     # Neighbours suffice: what overlaps a later holder of a place overlaps the next one, too.
     by_place = np.lexsort((step, places))
     place, begins = places[by_place], step[by_place]
@@ -119,40 +82,17 @@ def links_overlap(schedule: Schedule) -> bool:
 
 @dataclass(frozen=True)
 class Report:
-    """What `verify` found out about a schedule that it accepted.
+    """What `verify` measured of a schedule that it accepted."""
 
-    Parameters
-    ----------
-    contention_free : bool
-        Whether no link carries two transfers at once; one on a slow link takes
-        `link_occupancy` steps.
-    causal : bool
-        Whether nothing is sent in a step before it has come, slow links considered.
-    max_link_load : int
-        The most transfers on one link in one step, of all waves.
-    num_messages : int
-        Transfers in all.
-    max_messages_per_rank : int
-        The most transfers that one rank sends.
-    max_siblings : int
-        The most contributions to one sum that one rank gets in one step.
-    num_steps : int
-        Steps of all phases together, of one wave.
-    bound_steps : int
-        The fewest steps that a phase with one flow per rank can take on the topology.
-    tree_height_hops : int
-        The most hops on any path from a root to a rank.
-    """
-
-    contention_free: bool
-    causal: bool
-    max_link_load: int
+    contention_free: bool  # no link carries two transfers at once, `link_occupancy` steps each
+    causal: bool  # nothing is sent in a step before it has come, slow links considered
+    max_link_load: int  # transfers on one link in one step, of all waves
     num_messages: int
-    max_messages_per_rank: int
-    max_siblings: int
-    num_steps: int
-    bound_steps: int
-    tree_height_hops: int
+    max_messages_per_rank: int  # that one rank sends
+    max_siblings: int  # contributions to one sum that one rank gets in one step
+    num_steps: int  # of all phases together, of one wave
+    bound_steps: int  # the fewest of a phase with one flow per rank on the topology
+    tree_height_hops: int  # on the longest path from a root to a rank
 
 
 def verify(schedule: Schedule) -> Report:
@@ -213,21 +153,9 @@ def verify(schedule: Schedule) -> Report:
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Prove what `verify` proves, and measure nothing.
+    """Prove what `verify` proves, and measure nothing: a TypeError or ScheduleError if it is wrong.
 
-    Parameters
-    ----------
-    schedule : Schedule
-
-    Raises
-    ------
-    TypeError, ScheduleError
-        As `verify`.
-
-    Notes
-    -----
-    The time of `verify` without that for its report, which on some topologies is much longer: the
-    diameter alone takes O(diameter x links x num_ranks).
+    Much faster on some topologies: the diameter alone takes O(diameter x links x num_ranks).
     """
     check_type("Schedule", schedule, Schedule)
     # The order matters: phases and roots are read off trees that are proved before.
@@ -267,52 +195,18 @@ def _check_ops(schedule: Schedule) -> None:
 def termination_cycles(
     schedule: Schedule,
     *,
-    num_flits: int,
-    latency_cycles: int,
-    overhead_cycles: int,
-    max_skew_cycles: int = 0,
-    cycles_per_flit: int = 1,
+    num_flits: int,  # of one rank's buffer
+    latency_cycles: int,  # of the slowest link
+    overhead_cycles: int,  # of a message at most: table, memory, adder, acknowledgement
+    max_skew_cycles: int = 0,  # from the first rank's start to the last one's
+    cycles_per_flit: int = 1,  # of the slowest link, or of one whose credits return late
 ) -> int:
     """Cycles within which a schedule is done, from the first rank's start, if nothing fails.
 
-    By induction over the steps, of all waves: once all earlier steps are done, everything that
-    a transfer waits for is there, save what its link sends before it in the same step and the
-    siblings that are added before it. So a step takes no longer than that many of the longest
-    messages, one after the other, and the latency of the route; where routes of several links meet,
-    than all messages of the step.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts.
-    num_flits : int
-        Of one rank's buffer.
-    latency_cycles : int
-        Delay of the slowest link.
-    overhead_cycles : int
-        What a message takes beyond its flits and the link at most: table, memory, adder,
-        acknowledgement.
-    max_skew_cycles : int
-        The most that one rank starts after another.
-    cycles_per_flit : int
-        Of the slowest link, or of a link whose credits return late.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If a number is negative.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> from multitree.topology.algorithms.multitree import build_multitree
-    >>> schedule = build_multitree(ring(2))
-    >>> termination_cycles(schedule, num_flits=20, latency_cycles=150, overhead_cycles=30)
-    382
+    By induction over the steps: once all earlier steps are done, a transfer waits for what its link
+    sends before it and for siblings before it. So a step takes no longer than that many of the
+    longest messages and the latency of the route; where routes of several links meet, than all
+    messages of the step.
     """
     figures = {
         "Number of flits": num_flits,

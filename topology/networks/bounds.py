@@ -30,20 +30,11 @@ ROUNDING = 1e-9
 
 
 class Partition(NamedTuple):
-    """Parts of all ranks, and what there is between them.
-
-    Parameters
-    ----------
-    parts : numpy.ndarray, int32 (num_ranks,)
-        The part of each rank, from 0.
-    num_parts : int
-    capacity : float
-        Of all edges between different parts.
-    """
+    """Parts of all ranks: the part of each, int32 (num_ranks,), and the capacity between them."""
 
     parts: Int32Array
     num_parts: int
-    capacity: float
+    capacity: float  # of all edges between different parts
 
     @property
     def share(self) -> float:
@@ -52,49 +43,15 @@ class Partition(NamedTuple):
 
 
 def worst_partition(ends: Int32Array, capacity: Capacity, num_ranks: int) -> Partition:
-    """The partition with the largest (parts - 1) / capacity between the parts.
+    """The partition with the largest (parts - 1) / capacity between the parts, exactly.
 
-    Each spanning tree takes at least parts - 1 edges between the parts, so trees of weight 1 in all
-    load some edge by at least that share of its capacity; and fractions of trees that load none by
-    more exist (Nash-Williams, Tutte). Its inverse is the strength of the graph.
-
-    A partition with less than `limit` x (parts - 1) between its parts is sought by taking in edge
-    after edge, each as far as no set of ranks then holds more than `limit` x (ranks - 1): sets that
-    come to hold just as much are parts, and whether an edge fits is decided by handing what edges
-    weigh from one end to the other, with `limit` for each rank (Cunningham's greedy, with flows).
-    The limit is that of the worst partition so far, until there is no worse one (Dinkelbach).
-
-    Parameters
-    ----------
-    ends : numpy.ndarray, int32 (num_edges, 2)
-        Two ranks each; parallel edges add up. All ranks are joined.
-    capacity : numpy.ndarray, float64 or int64 (num_edges,)
-        Positive.
-    num_ranks : int
-
-    Returns
-    -------
-    Partition
-        Exact: all weights are integers. Every rank a part of its own where no other is worse.
-
-    Notes
-    -----
-    Some hand-overs for each edge, most of them over a few ranks: mesh 8x8 2 ms, mesh 32x32 0.15
-    CPU s. At worst a search of all edges for each hand-over, for each of a few limits.
-
-    References
-    ----------
-    C. St. J. A. Nash-Williams, "Edge-disjoint spanning trees of finite graphs", Journal of the
-    London Mathematical Society 36, 1961. W. T. Tutte, "On the problem of decomposing a graph into
-    n connected factors", the same. W. H. Cunningham, "Optimal attack and reinforcement of a
-    network", Journal of the ACM 32 (3), 1985.
-
-    Examples
-    --------
-    >>> square_with_tail = np.array([[0, 1], [1, 2], [2, 3], [0, 3], [3, 4]])
-    >>> worst = worst_partition(square_with_tail, np.ones(5), 5)
-    >>> worst.parts.tolist(), worst.share
-    ([0, 0, 0, 0, 1], 1.0)
+    Trees of weight 1 in all load some edge by that share of its capacity at least, and some trees
+    none by more (Nash-Williams, "Edge-disjoint spanning trees of finite graphs", and Tutte, "On the
+    problem of decomposing a graph into n connected factors", J. London Math. Soc. 36, 1961). Each
+    edge is taken in as far as no set of ranks holds more than `limit` x (ranks - 1) (Cunningham,
+    "Optimal attack and reinforcement of a network", J. ACM 32 (3), 1985); the limit is that of the
+    worst partition so far (Dinkelbach). `ends` are int32 (num_edges, 2), `capacity` is positive;
+    mesh 32x32 takes 0.15 CPU s.
     """
     weights = _integers(ends, capacity, num_ranks)
     parts = list(range(num_ranks))
@@ -138,11 +95,7 @@ def _between(weights: Weights, parts: list[int]) -> tuple[int, int]:
 class _Hand:
     """Edges taken in one by one; what each weighs lies at its ends, at no rank more than a limit.
 
-    Parameters
-    ----------
-    weights : list of dict
-    limit, steps : int
-        The limit is `limit` / `steps`; all weights are taken times `steps`.
+    The limit is `limit` / `steps`; all weights are taken times `steps`, so that they are integers.
     """
 
     def __init__(self, weights: Weights, limit: int, steps: int) -> None:
@@ -201,10 +154,7 @@ class _Hand:
     def _hand_on(self, rank: int, other: int, amount: int) -> list[int]:
         """Hand at most `amount` from one of two ranks to the nearest one with room.
 
-        Returns
-        -------
-        list of int
-            If there is none, all ranks that were reached: they hold as much as they may.
+        Returns all ranks that were reached if there is none: they hold as much as they may.
         """
         free, held = self._free, self._held
         came_from = {rank: rank, other: other}
@@ -241,32 +191,13 @@ MOST_RANKS_IN_PARTS = 2048
 def bound_steps(topology: Topology) -> int:
     """The fewest steps of a reduce-scatter or an all-gather with one flow per rank.
 
-    In a step each link carries one chunk. A rank must receive N-1 chunks in the all-gather
-    and send N-1 sums in the reduce-scatter, and what the farthest rank has takes as many
-    steps as links lie between. So max(ceil((N-1) / least degree), eccentricity), where the
-    least degree is the fewest links that leave a rank, or that enter one; where these two
-    differ, the bound is that of the phase that is better off.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    int
-        Steps per phase, for messages that go one link in a step. Switches pass a message on
-        within a step, so with them the distance counts for nothing.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh, torus
-    >>> bound_steps(torus(4, 4)), bound_steps(mesh(4, 4)), bound_steps(torus(8, 8))
-    (4, 8, 16)
-    >>> from multitree.topology.families.switched import dgx2, fat_tree
-    >>> bound_steps(fat_tree(4, 4)), bound_steps(dgx2())
-    (15, 3)
+    In a step each link carries one chunk. A rank must receive N-1 chunks in the all-gather and send
+    N-1 sums in the reduce-scatter, and what the farthest rank has takes as many steps as links lie
+    between: max(ceil((N-1) / least degree), eccentricity), for the phase that is better off.
+    Switches pass a message on within a step, so with them the distance counts for nothing.
     """
     num_ranks = topology.num_ranks
+    # The phases turn into each other by reversing all links, so the better of both degrees counts.
     least = max(int(degree[:num_ranks].min()) for degree in (topology.degree, topology.in_degree))
     chunks_per_link = -(-(num_ranks - 1) // least)
     return chunks_per_link if topology.num_switches else max(chunks_per_link, topology.diameter)
@@ -279,45 +210,14 @@ def bound_cycles(
     latency_cycles: float | Float64Array = 150,
     flits_per_cycle: float | Float64Array = 1.0,
 ) -> float:
-    """The fewest cycles of an all-reduce, whatever the schedule; head flits not counted.
+    """The fewest cycles of an all-reduce of `num_flits` per rank, head flits not counted.
 
-    The largest of four. Every element leaves and enters ranks at least 2 (N-1) times, N-1
-    times to be summed and N-1 times to be spread, and all links that leave ranks, or all that
-    enter some, together carry so many flits per cycle: without switches these are all links.
-    Out of each set of ranks, the worst cut included, a sum of the whole buffer has to go.
-    Where ranks are in k parts, the buffer goes 2 (k-1) times from part to part: without switches
-    the worst partition counts, see `worst_partition`, up to `MOST_RANKS_IN_PARTS`.
-    And every rank's result depends on the farthest rank's value.
-
-    Parameters
-    ----------
-    topology : Topology
-    num_flits : int
-        Of one rank's whole buffer.
-    latency_cycles : float or numpy.ndarray (num_links,)
-        Delay of every link or of each; of different delays the least counts.
-    flits_per_cycle : float or numpy.ndarray (num_links,)
-        Speed of every link or of each.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If the number of flits is negative.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> bound_cycles(torus(4, 4), 65_536)
-    30720.0
-
-    Notes
-    -----
-    Of equal links on a 32x32 torus nothing has to be searched, on a 32x32 mesh a partition is,
-    0.2 CPU s at the first call; for unequal links a cut is, too, which takes longer.
+    The largest of four. Every element leaves and enters ranks at least 2 (N-1) times, over all
+    links together. Out of each set of ranks a sum of the whole buffer has to go. Between k parts of
+    the ranks the buffer goes 2 (k-1) times: without switches, and up to `MOST_RANKS_IN_PARTS`,
+    `worst_partition` counts. And every rank's result depends on the farthest rank's value. Latency
+    and speed are those of every link or of each; mesh 32x32 takes 0.2 CPU s at the first call, a
+    cut of unequal links longer.
     """
     if num_flits < 0:
         raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
@@ -360,23 +260,12 @@ def _share(topology: Topology, speeds: Float64Array) -> float:
 
 
 def link_occupancy(topology: Topology) -> Int64Array:
-    """Steps that a chunk holds each link, and needs to be at its end, latency left out.
+    """Steps that a chunk holds each link, latency left out, int64 (num_links,).
 
-    Parameters
-    ----------
-    topology : Topology
+    1 on all links of equal speed; else 1 to `MOST_SLOTS` on the fastest, such that rounding up
+    costs the slower ones least.
 
-    Returns
-    -------
-    numpy.ndarray, int64 (num_links,)
-        Whole numbers, 1 on all links of equal speed; else 1 to `MOST_SLOTS` on the fastest, such
-        that rounding up costs the slower ones least.
-
-    Examples
-    --------
     >>> links = [[0, 1], [1, 0]] * 2
-    >>> link_occupancy(Topology("pair", 2, 0, links, [16, 16, 16, 4], 150.0)).tolist()
-    [1, 1, 1, 4]
     >>> link_occupancy(Topology("pair", 2, 0, links, [24, 24, 24, 16], 150.0)).tolist()
     [2, 2, 2, 3]
     """

@@ -16,46 +16,19 @@ USUAL_PIPELINE_CYCLES, USUAL_PART_FLITS, USUAL_MESSAGE_CYCLES = 26, 16, 9
 
 
 class CostModel(NamedTuple):
-    """The size of a buffer, and how long messages take.
+    """The size of a buffer, and how long messages take, in cycles."""
 
-    Parameters
-    ----------
-    num_flits : int
-        Of one rank's buffer.
-    cycles_per_flit : numpy.ndarray, float64 (num_links,)
-        That a flit takes of each link.
-    latency_cycles : numpy.ndarray, float64 (num_links,)
-        From a flit on a link to the first flit that depends on it, on the next link.
-    message_cycles : int
-        What a message takes of its link beyond its flits.
-    part_flits : int or None
-        Flits of a message that must be in before what depends on it begins; None: all of them.
-    """
-
-    num_flits: int
-    cycles_per_flit: Float64Array
-    latency_cycles: Float64Array
-    message_cycles: int
-    part_flits: int | None
+    num_flits: int  # of one rank's buffer
+    cycles_per_flit: Float64Array  # of each link
+    latency_cycles: (
+        Float64Array  # from a flit on a link to the first that depends on it, on the next
+    )
+    message_cycles: int  # of its link, beyond its flits
+    part_flits: int | None  # that must be in before what depends on it begins; None: all
 
 
 def usual_cost_model(topology: Topology) -> CostModel:
-    """The pace of 1 MiB on interfaces with a port of 16 GB/s at 1 GHz, with cut-through.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    CostModel
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> usual_cost_model(ring(4)).latency_cycles.tolist()[:2]
-    [176.0, 176.0]
-    """
+    """The costs of 1 MiB on interfaces with a port of 16 GB/s at 1 GHz, with cut-through."""
     cycles = np.maximum(USUAL_GBYTES_PER_S / topology.bandwidth_gbytes_per_s, 1.0)
     way = np.ceil(topology.latency_ns) + USUAL_PIPELINE_CYCLES
     return CostModel(USUAL_FLITS, cycles, way, USUAL_MESSAGE_CYCLES, USUAL_PART_FLITS)

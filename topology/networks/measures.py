@@ -17,17 +17,7 @@ SOURCES_AT_ONCE = 4096
 
 
 def adjacency(sources: Int32Array, targets: Int32Array, num_nodes: int) -> Adjacency:
-    """The nodes that each node's links lead to, by ascending link id.
-
-    Parameters
-    ----------
-    sources, targets : numpy.ndarray, int32 (num_links,)
-    num_nodes : int
-
-    Returns
-    -------
-    list of list of int
-    """
+    """The nodes that each node's links lead to, by ascending link id."""
     neighbours: Adjacency = [[] for _ in range(num_nodes)]
     for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
         neighbours[source].append(target)
@@ -35,20 +25,8 @@ def adjacency(sources: Int32Array, targets: Int32Array, num_nodes: int) -> Adjac
 
 
 def hops_from(neighbours: Adjacency, *sources: int) -> Int32Array:
-    """Links on a shortest path to each node from the nearest source.
+    """Links on a shortest path to each node from the nearest source, int32 (num_nodes,), or -1.
 
-    Parameters
-    ----------
-    neighbours : list of list of int
-    *sources : int
-
-    Returns
-    -------
-    numpy.ndarray, int32 (num_nodes,)
-        -1 where no path leads.
-
-    Examples
-    --------
     >>> hops_from([[1], [2], [], [0]], 0).tolist()
     [0, 1, 2, -1]
     """
@@ -68,25 +46,7 @@ def hops_from(neighbours: Adjacency, *sources: int) -> Int32Array:
 def most_hops(neighbours: Adjacency, num_ranks: int) -> int:
     """The most links on any shortest path from rank to rank, in a strongly connected graph.
 
-    Parameters
-    ----------
-    neighbours : list of list of int
-    num_ranks : int
-        Nodes below this are ranks.
-
-    Returns
-    -------
-    int
-
-    Notes
-    -----
-    Searches from some thousand ranks at once, on sets of bits: O(diameter x links x
-    num_ranks / 64).
-
-    Examples
-    --------
-    >>> most_hops([[1], [2], [0]], 3)
-    2
+    Ranks are the nodes below `num_ranks`. O(diameter x links x num_ranks / 64).
     """
     return max(
         _most_hops_from(
@@ -97,6 +57,7 @@ def most_hops(neighbours: Adjacency, num_ranks: int) -> int:
 
 
 def _most_hops_from(neighbours: Adjacency, sources: range, num_ranks: int) -> int:
+    # Sets of sources as bits of integers: one operation passes on what 64 searches know.
     seen = [0] * len(neighbours)
     for bit, rank in enumerate(sources):
         seen[rank] = 1 << bit
@@ -115,37 +76,9 @@ def _most_hops_from(neighbours: Adjacency, sources: range, num_ranks: int) -> in
 def smallest_cut(links: Int32Array, capacity: Float64Array, num_ranks: int) -> float:
     """The least capacity that leads out of any set with some of the ranks but not all.
 
-    Where capacities are the same in both directions and there are no switches, the algorithm of
-    Stoer and Wagner finds it. Otherwise every such set either holds rank 0 or does not, so
-    it is the least of all maximal flows from rank 0 to another rank or back.
-
-    Parameters
-    ----------
-    links : numpy.ndarray, int32 (num_links, 2)
-        Source and destination node.
-    capacity : numpy.ndarray, float64 (num_links,)
-        What one link carries; parallel links add up.
-    num_ranks : int
-        Nodes below this are ranks, the others switches.
-
-    Returns
-    -------
-    float
-
-    Notes
-    -----
-    O(n m + n^2 log n) and 2 n maximal flows; deterministic.
-
-    References
-    ----------
-    M. Stoer, F. Wagner, "A simple min-cut algorithm", Journal of the ACM 44 (4), 1997.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> both_directions = np.array([[0, 1], [1, 0], [1, 2], [2, 1]])
-    >>> smallest_cut(both_directions, np.array([3.0, 3.0, 2.0, 2.0]), 3)
-    2.0
+    By the algorithm of Stoer and Wagner ("A simple min-cut algorithm", Journal of the ACM 44 (4),
+    1997), O(n m + n^2 log n), where it applies, else by 2 n maximal flows. Capacities, float64
+    (num_links,), of parallel links add up; deterministic.
     """
     import networkx as nx
 
@@ -155,6 +88,8 @@ def smallest_cut(links: Int32Array, capacity: Float64Array, num_ranks: int) -> f
         # so capacities of parallel links are added.
         before = graph.get_edge_data(src, dst, {"capacity": 0.0})["capacity"]
         graph.add_edge(src, dst, capacity=before + size)
+    # Stoer and Wagner's cut is of undirected graphs. Elsewhere each set either holds rank 0 or does
+    # not, so that the least of all maximal flows from rank 0 or to it is the cut.
     same_in_both_directions = all(
         graph.get_edge_data(dst, src, {"capacity": 0.0})["capacity"] == size
         for src, dst, size in graph.edges(data="capacity")

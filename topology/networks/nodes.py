@@ -126,18 +126,7 @@ def check_ids(thing: str, ids: Ids, known: range) -> set[int]:
 
 
 def checked_names(names: Any, num_nodes: int) -> tuple[str, ...] | None:
-    """The names of all nodes; None where there are none.
-
-    Parameters
-    ----------
-    names : sequence of str, or None
-    num_nodes : int
-
-    Raises
-    ------
-    TopologyError
-        If they are not as many, a name cannot be printed as it is, or two are the same.
-    """
+    """The names of all nodes, or a TopologyError: one per node, printable, all different."""
     if names is None:
         return None
     given = tuple(names)
@@ -162,12 +151,6 @@ def checked_names(names: Any, num_nodes: int) -> tuple[str, ...] | None:
 def names_of(nodes: Iterable[Any]) -> tuple[str, ...] | None:
     """Names of a graph's nodes by number: what they are there, unless that is the numbers.
 
-    Parameters
-    ----------
-    nodes : iterable of hashable
-
-    Examples
-    --------
     >>> names_of([0, 1, 2]), names_of(["a", "b"]), names_of([(0, 1), 7])
     (None, ('a', 'b'), ('(0, 1)', '7'))
     """
@@ -188,13 +171,7 @@ def names_at(names: Sequence[str] | None, nodes: Iterable[int]) -> tuple[str, ..
 
 
 def label_of(names: Sequence[str] | None, node: int) -> str:
-    """A node for people: its number, and its name behind it where it has one.
-
-    Examples
-    --------
-    >>> label_of(None, 3), label_of(("left", "right"), 1)
-    ('3', '1 (right)')
-    """
+    """A node for people: its number, and its name behind it where it has one: "3 (hub)"."""
     return str(node) if names is None else f"{node} ({names[node]})"
 
 
@@ -209,31 +186,10 @@ def ports_in_order(links: Int32Array) -> Int32Array:
 
 
 def checked_source_ports(given: Any, links: Int32Array) -> Int32Array | None:
-    """The port by which each link leaves its source, where that is not as in order.
+    """The port by which each link leaves its source, int32 (num_links,); None for those in order.
 
-    Parameters
-    ----------
-    given : array_like, int (num_links,), or None
-        None are the ports in order.
-    links : numpy.ndarray, int32 (num_links, 2)
-
-    Returns
-    -------
-    numpy.ndarray, int32 (num_links,), or None
-        None for the ports in order, however they were given.
-
-    Raises
-    ------
-    TopologyError
-        If a port is out of range, or the links of a node do not take ports in ascending order.
-
-    Examples
-    --------
-    >>> links = np.array([[0, 1], [1, 0], [1, 2], [2, 1]], np.int32)
-    >>> checked_source_ports([0, 0, 1, 0], links) is None
-    True
-    >>> checked_source_ports([2, 0, 3, 1], links).tolist()
-    [2, 0, 3, 1]
+    A TopologyError says that a port is out of range, or that the links of a node do not take ports
+    in ascending order of their ids.
     """
     if given is None:
         return None
@@ -259,36 +215,17 @@ def checked_source_ports(given: Any, links: Int32Array) -> Int32Array | None:
 
 def ports_in_use(links: Int32Array, link_ports: Int32Array, num_nodes: int) -> Int32Array:
     """Ports of each node up to the last by which a link leaves, int32 (num_nodes,)."""
+    # The unbuffered maximum, since several links leave one node.
     highest = np.full(num_nodes, -1, np.int32)
     np.maximum.at(highest, links[:, 0], link_ports)
     return int32s("Ports", highest + 1)
 
 
 def checked_port_counts(given: Any, least: Int32Array) -> Int32Array | None:
-    """The number of ports of each node, where that is not as `ports_in_use` has it.
+    """The number of ports of each node, int32 (num_nodes,); None for those in use, `least`.
 
-    Parameters
-    ----------
-    given : array_like, int (num_nodes,), or None
-        None are those in use.
-    least : numpy.ndarray, int32 (num_nodes,)
-        Those in use.
-
-    Returns
-    -------
-    numpy.ndarray, int32 (num_nodes,), or None
-        None for those in use, however they were given.
-
-    Raises
-    ------
-    TopologyError
-        If there is not one number per node, or one is out of range or less than are in use.
-
-    Examples
-    --------
-    >>> in_use = np.array([1, 3], np.int32)
-    >>> checked_port_counts([1, 3], in_use), checked_port_counts([4, 4], in_use).tolist()
-    (None, [4, 4])
+    A TopologyError says that there is not one number per node, or one is out of range or less than
+    are in use.
     """
     if given is None:
         return None
@@ -313,32 +250,13 @@ def degraded_links(
     lost_links: Collection[int],
     lost_nodes: Collection[int],
 ) -> tuple[Int64Array, tuple[int, int], Int32Array]:
-    """The links that are left, and nodes numbered anew.
+    """Without some links and nodes: ids of the links left, counts of ranks and switches, new ends.
 
-    Parameters
-    ----------
-    links : numpy.ndarray, int32 (num_links, 2)
-    num_ranks, num_nodes : int
-        Ranks come first, then switches.
-    lost_links, lost_nodes : collection of int
-        Ids; with a node all its links are lost.
-
-    Returns
-    -------
-    kept : numpy.ndarray, int64
-        Ids of the links that are left.
-    counts : tuple of int
-        Ranks and switches that are left.
-    ends : numpy.ndarray, int32 (len(kept), 2)
-        Of the links that are left, in the new numbers.
-
-    Examples
-    --------
-    >>> links = np.array([[0, 1], [1, 2], [2, 0]], np.int32)
-    >>> kept, counts, ends = degraded_links(links, 2, 3, [0], [])
+    >>> kept, counts, ends = degraded_links(np.array([[0, 1], [1, 2], [2, 0]]), 2, 3, [0], [])
     >>> kept.tolist(), counts, ends.tolist()
     ([1, 2], (2, 1), [[1, 2], [2, 0]])
     """
+    # Those left keep their order, so that numbers of nodes fall by how many before them are lost.
     stays = ~np.isin(np.arange(num_nodes), list(lost_nodes))
     number = np.cumsum(stays) - 1
     there = stays[links].all(axis=1) & ~np.isin(np.arange(len(links)), list(lost_links))
@@ -348,13 +266,7 @@ def degraded_links(
 
 
 def degraded_name(name: str, lost_links: Collection[int], lost_nodes: Collection[int]) -> str:
-    """What messages call a network without some links and nodes.
-
-    Examples
-    --------
-    >>> degraded_name("torus:4x4", [3, 1], []), degraded_name("ring:9", [], range(5))
-    ('torus:4x4 without links 1, 3', 'ring:9 without 5 nodes')
-    """
+    """What messages call a network without some links and nodes: "torus:4x4 without links 1, 3"."""
     parts = []
     for kind, lost in (("link", sorted(lost_links)), ("node", sorted(lost_nodes))):
         kinds = kind if len(lost) == 1 else f"{kind}s"

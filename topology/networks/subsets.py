@@ -74,29 +74,7 @@ def among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Topolo
 
 
 def links_among(topology: Topology, ranks: Ids, *, forwarding: bool = False) -> Int32Array:
-    """Which links of a network those of `among` are.
-
-    Parameters
-    ----------
-    topology, ranks, forwarding
-        As for `among`.
-
-    Returns
-    -------
-    int32 array
-        Ids in the whole network, one for each link of `among(topology, ranks)`.
-
-    Raises
-    ------
-    TopologyError
-        As `among`.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> links_among(ring(4), [1, 2]).tolist(), among(ring(4), [1, 2]).links.tolist()
-    ([3, 4], [[0, 1], [1, 0]])
-    """
+    """The ids, in the whole network, of the links of `among(topology, ranks)`, int32."""
     chosen = check_ids("Rank", ranks, range(topology.num_ranks))
     if len(chosen) == topology.num_ranks:
         return int32s("Links", np.arange(topology.num_links))

@@ -22,42 +22,12 @@ Neighbours = list[set[int]]
 
 
 def cycles_of(topology: Topology) -> tuple[tuple[int, ...], Int32Array] | None:
-    """Number the ranks of a torus, ring, hypercube or fully connected network that has no name.
+    """Sizes of cycles whose product a network is, and each rank's place in it; None if it is none.
 
-    In a product of cycles two neighbours of a rank close a square with it exactly if they lie
-    along different cycles, so that one rank's links tell the cycles apart; squares carry that on
-    to the other ranks. A cycle of four is two of two.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    sizes : tuple of int
-        Of the cycles; all ranks in one where each is a neighbour of each.
-    element : numpy.ndarray, int32 (num_ranks,)
-        Each rank's place in the product, in mixed radix. None if there is no such product.
-
-    Notes
-    -----
-    O(num_links x degree). The rank numbered 0 is element 0; which cycle is the first goes by the
-    numbers of its neighbours. Only a necessary condition is looked at meanwhile: whether all
-    links lead where they should is for the caller to check.
-
-    References
-    ----------
-    .. [1] W. Imrich, I. Peterin, "Recognizing Cartesian products in linear time", Discrete
-       Mathematics 307, 2007.
-
-    Examples
-    --------
-    >>> import networkx
-    >>> sizes, element = cycles_of(Topology.from_networkx(networkx.hypercube_graph(3)))
-    >>> sizes, element.tolist()
-    ((2, 2, 2), [0, 4, 2, 6, 1, 5, 3, 7])
-    >>> cycles_of(Topology.from_networkx(networkx.petersen_graph())) is None
-    True
+    Two neighbours of a rank close a square with it exactly if they lie along different cycles, so
+    that one rank's links tell the cycles apart (Imrich, Peterin, "Recognizing Cartesian products in
+    linear time", Discrete Mathematics 307, 2007). A cycle of four is two of two; O(num_links x
+    degree).
     """
     if topology.num_switches:
         return None
@@ -73,6 +43,7 @@ def cycles_of(topology: Topology) -> tuple[tuple[int, ...], Int32Array] | None:
     moves = None if axes is None else _extended(neighbours, axes)
     if axes is None or moves is None:
         return None
+    # Only a necessary condition so far: `_with_directions` checks where all links lead.
     return _placed(moves, axes)
 
 
@@ -190,25 +161,14 @@ IntArray = npt.NDArray[np.integer]
 class Translations:
     """A product of cyclic groups that moves ranks, and every link with them.
 
-    Elements of the group are numbered in mixed radix, the last cycle fastest. A direction is what
-    a link adds to the element of the rank that it leaves: each rank has one link per direction.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Of the cycles.
-    element : numpy.ndarray, int32 (num_ranks,)
-        Of each rank: where it lies as seen from the rank of element 0.
-    links : numpy.ndarray, int32 (num_ranks, num_directions)
-        The link by which each element's rank sends in each direction.
-    moves : numpy.ndarray, int32 (num_directions,)
-        The element that each direction adds; steps backwards come first, opposite moves as far
-        from the middle as each other.
+    Elements of the group are numbered in mixed radix, the last cycle fastest. A direction is what a
+    link adds to the element of the rank that it leaves: each rank has one link per direction.
     """
 
-    sizes: tuple[int, ...]
-    element: Int32Array
-    links: Int32Array
+    sizes: tuple[int, ...]  # of the cycles
+    element: Int32Array  # of each rank: where it lies as seen from the rank of element 0
+    links: Int32Array  # (num_ranks, num_directions): by which each element sends in each direction
+    # What each direction adds: steps backwards first, opposite moves as far from the middle.
     moves: Int32Array
 
     @property
@@ -228,14 +188,7 @@ class Translations:
         return directions[links]
 
     def plus(self, elements: IntArray, moves: IntArray) -> Int32Array:
-        """Sums of elements, of the shape that both broadcast to.
-
-        Examples
-        --------
-        >>> from multitree.topology.families.direct import torus
-        >>> translations_of(torus(4, 4)).plus(np.array([5, 15]), np.array([5])).tolist()
-        [10, 0]
-        """
+        """Sums of elements, of the shape that both broadcast to."""
         return self._added(elements, moves, 1)
 
     def minus(self, elements: IntArray, moves: IntArray) -> Int32Array:
@@ -255,30 +208,9 @@ class Translations:
 def translations_of(topology: Topology) -> Translations:
     """The translations of a ring, torus, hypercube or fully connected network, or of its like.
 
-    Parameters
-    ----------
-    topology : Topology
-        Of any family or of none; then it is searched for cycles, see `cycles_of`.
-
-    Returns
-    -------
-    Translations
-
-    Raises
-    ------
-    ScheduleError
-        If the topology has switches, is no such network, or its links differ in number, speed
-        or latency from rank to rank.
-
-    Notes
-    -----
-    O(num_links x cycles), and for a topology of no family O(num_links x degree) more.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import hypercube
-    >>> translations_of(hypercube(4)).sizes
-    (2, 2, 2, 2)
+    O(num_links x cycles), and for a topology of no family that of `cycles_of`. A ScheduleError says
+    that it is no such network, or that its links differ in number, speed or latency from rank to
+    rank.
     """
     found = None if topology.num_switches else _numbered(topology)
     if found is None:

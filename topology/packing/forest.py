@@ -44,7 +44,7 @@ class _Waves(NamedTuple):
     copies: int
 
 
-class _Plan(NamedTuple):
+class _Candidate(NamedTuple):
     """A modulo schedule, and chunks in as many waves as suit it; also overlay links, if any."""
 
     waves: _Waves
@@ -67,51 +67,11 @@ def build_forest(
     """Pack spanning trees that load all links alike, and run them in waves by a modulo schedule.
 
     Each tree sums an equal part of the buffer towards its root and spreads it from there, by the
-    same links in turn, so that large buffers take hardly more than the bandwidth bound on any
-    graph. How many waves there are, and how many slots a chunk takes per hop, follows from the size
-    and from the links: short chunks are soon through the trees, long ones have fewer heads.
-
-    Where there are switches an edge is a route, and holds all its links in its slot. Ranks that go
-    on as soon as they can soon block each other there, so that it takes lockstep to keep slots;
-    what that costs pays where buffers are large.
-
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int, optional
-        One rank, at which all trees are rooted; otherwise each where it is least high.
-    cost_model : CostModel, optional
-        What the schedule is suited to; `usual_cost_model` without it. It is right for any other.
-
-    Returns
-    -------
-    Schedule
-        An all-reduce of as many flows as trees, contention-free, of one wave where the buffer is
-        small.
-
-    Raises
-    ------
-    ScheduleError
-        If roots differ, or there is no tree to pack, see `pack_trees` and `pack_over_switches`.
-
-    Notes
-    -----
-    What `pack_trees` and up to `MOST_HOP_SLOTS` modulo schedules take: mesh 8x8 0.8 CPU s.
-    Deterministic. Siblings of one slot are added by their source, so that of two ports none waits
-    for the other in one flow and lets it wait in the next, which would add up around a period.
-
-    References
-    ----------
-    C. St. J. A. Nash-Williams, "Edge-disjoint spanning trees of finite graphs", Journal of the
-    London Mathematical Society s1-36 (1), 1961; W. T. Tutte, "On the problem of decomposing a
-    graph into n connected factors", the same.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh
-    >>> schedule = build_forest(mesh(4, 4))
-    >>> schedule.num_flows, schedule.period, schedule.max_link_load
-    (8, 5, 1)
+    same links in turn, so that large buffers take hardly more than the bandwidth bound
+    (Nash-Williams, Tutte, see `worst_partition`). The number of waves, and the slots of a hop, suit
+    `cost_model`; any other is right, too. With switches an edge is a route, and it takes lockstep
+    to keep slots. All trees have the one root of `roots`, or each where it is least high. A
+    ScheduleError says that roots differ, or there is no tree.
     """
     at = common_root(topology, "forest", roots)
     overlay_links: OverlayLinks | None = None
@@ -125,21 +85,7 @@ def build_forest(
 
 
 def common_root(topology: Topology, algorithm: str, roots: Sequence[int] | None) -> int | None:
-    """The rank at which all trees are to be rooted, None where each has its own root.
-
-    Parameters
-    ----------
-    topology : Topology
-    algorithm : str
-        For the message.
-    roots : sequence of int, optional
-        One rank, any number of times.
-
-    Raises
-    ------
-    ScheduleError
-        If they differ, or one is no rank.
-    """
+    """The one rank of `roots`, at which all trees are to be rooted; None where each has its own."""
     if roots is None:
         return None
     at = set(chosen_roots(roots, topology.num_ranks))
@@ -157,52 +103,38 @@ def in_waves(
 ) -> Schedule:
     """Run packed trees in waves, by the modulo schedule and the number of waves that suit a size.
 
-    Parameters
-    ----------
-    topology : Topology
-    packing : Packing
-        On the topology, or on the network of overlay links.
-    algorithm : str
-        Name of the schedule's algorithm.
-    cost_model : CostModel, optional
-        What the schedule is suited to; `usual_cost_model` without it.
-    overlay_links : OverlayLinks, optional
-        Where the packing's links are routes.
-
-    Returns
-    -------
-    Schedule
-        An all-reduce.
+    The packing is on the topology, or on the network of `overlay_links` where its links are routes.
+    Without `cost_model` it is `usual_cost_model`.
     """
     cost_model = cost_model or usual_cost_model(topology)
     # An empty buffer has messages without payload; what suits one flit suits these.
     cost_model = cost_model._replace(num_flits=max(cost_model.num_flits, 1))
     tables: dict[bytes, ModuloSchedule] = {}
-    plan = _best_plan(packing, overlay_links, cost_model, 1, tables)
+    best = _best_candidate(packing, overlay_links, cost_model, 1, tables)
     most_copies = MOST_FLOWS // packing.num_trees
-    if plan.fill > MOST_FILL and most_copies > 1:
+    if best.fill > MOST_FILL and most_copies > 1:
         # Interfaces tell no more waves apart: so have several of them in one, for shorter chunks.
-        more = _best_plan(packing, overlay_links, cost_model, most_copies, tables)
-        plan = more if more.waves.cycles < plan.waves.cycles else plan
-    return _schedule(topology, algorithm, plan)
+        more = _best_candidate(packing, overlay_links, cost_model, most_copies, tables)
+        best = more if more.waves.cycles < best.waves.cycles else best
+    return _schedule(topology, algorithm, best)
 
 
-def _best_plan(
+def _best_candidate(
     packing: Packing,
     overlay_links: OverlayLinks | None,
     cost_model: CostModel,
     most_copies: int,
     tables: dict[bytes, ModuloSchedule],
-) -> _Plan:
-    """The plan that takes the fewest cycles, by hops of one slot, two and so on.
+) -> _Candidate:
+    """The candidate that takes the fewest cycles, by hops of one slot, two and so on.
 
     `tables` keeps the modulo schedules that were made, by the slots of hops.
     """
-    best: _Plan | None = None
+    best: _Candidate | None = None
     cost_model, routes = (
         (cost_model, None)
         if overlay_links is None
-        else (overlay_links.paced(cost_model), overlay_links.routes)
+        else (overlay_links.cost_model_of_routes(cost_model), overlay_links.routes)
     )
     for hop in range(1, MOST_HOP_SLOTS + 1):
         chunk = min(
@@ -221,7 +153,7 @@ def _best_plan(
         table = tables[slots.tobytes()]
         waves = _times(table.packing, cost_model, chunk, table.num_slots, most_copies)
         if best is None or waves.cycles < best.waves.cycles:
-            best = _Plan(waves, table, overlay_links)
+            best = _Candidate(waves, table, overlay_links)
     assert best is not None, "one slot is tried first"
     return best
 
@@ -273,8 +205,8 @@ def _times(
     return _Waves(cycles, num_waves, copies)
 
 
-def _schedule(topology: Topology, algorithm: str, plan: _Plan) -> Schedule:
-    table, overlay_links = plan.modulo_schedule, plan.overlay_links
+def _schedule(topology: Topology, algorithm: str, best: _Candidate) -> Schedule:
+    table, overlay_links = best.modulo_schedule, best.overlay_links
     packing = table.packing
     tree, rank = np.nonzero(packing.links >= 0)
     up, parent = packing.links[tree, rank], packing.parents[tree, rank]
@@ -292,9 +224,11 @@ def _schedule(topology: Topology, algorithm: str, plan: _Plan) -> Schedule:
     )
     shape = (topology.num_ranks, packing.num_trees)
     siblings = sibling_groups(*shape, schedule.step, schedule.flow, schedule.dst)
-    # Rows ascend by (step, flow, src, dst), so positions in a group are by source.
+    # Siblings of one slot are added by source, so that of two ports none waits for the other in one
+    # flow and lets it wait in the next, which would add up around a period. Rows ascend by (step,
+    # flow, src, dst), so positions in a group are by source.
     order = np.where(schedule.op == Op.REDUCE, positions_in_group(siblings), 0)
-    _, num_waves, copies = plan.waves
+    _, num_waves, copies = best.waves
     # The copies become flows of one wave; waves then follow each other by all their periods.
     wave = unrolled(replace(schedule, order=order, num_waves=copies), period=packing.period)
     period = packing.period * copies if num_waves > 1 else 1

@@ -26,48 +26,19 @@ Neighbours = list[list[tuple[int, int]]]
 
 
 class LinkPairs(NamedTuple):
-    """Undirected edges, each two links with opposite directions; parallel ones stay apart.
+    """Undirected edges, each two links with opposite directions; parallel ones stay apart."""
 
-    Parameters
-    ----------
-    ends : numpy.ndarray, int32 (num_pairs, 2)
-        The two ranks, the lower one first.
-    links : numpy.ndarray, int32 (num_pairs, 2)
-        The link from the first end to the second, and its reverse.
-    slots : numpy.ndarray, int64 (num_pairs,)
-        Slots that a chunk holds the slower of the two; see `link_occupancy`.
-    capacity : numpy.ndarray, float64 (num_pairs,)
-        GB/s of the slower of the two.
-    """
-
-    ends: Int32Array
-    links: Int32Array
-    slots: Int64Array
-    capacity: Float64Array
+    ends: Int32Array  # (num_pairs, 2): the two ranks, the lower one first
+    links: Int32Array  # (num_pairs, 2): from the first end to the second, and its reverse
+    slots: Int64Array  # that a chunk holds the slower of the two, see `link_occupancy`
+    capacity: Float64Array  # GB/s of the slower of the two
 
 
 def link_pairs(topology: Topology) -> LinkPairs:
     """The links of a network without switches, in pairs; links without a reverse are left out.
 
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    LinkPairs
-        By ascending id of the first link.
-
-    Raises
-    ------
-    ScheduleError
-        If there are switches, or if links with a reverse do not join all ranks.
-
-    Examples
-    --------
-    >>> links = [[1, 0], [0, 1], [1, 2], [2, 1]]
-    >>> link_pairs(Topology("line", 3, 0, links, [16, 16, 16, 8], 150.0)).slots.tolist()
-    [1, 2]
+    A ScheduleError says that there are switches, or that links with a reverse do not join all
+    ranks.
     """
     if topology.num_switches:
         raise ScheduleError(f"{topology.name!r} must have no switches for trees of link pairs")
@@ -87,22 +58,7 @@ def link_pairs(topology: Topology) -> LinkPairs:
 
 
 def neighbours_of(ends: Int32Array, num_ranks: int) -> Neighbours:
-    """The ranks adjacent to each rank, and the pair that joins them.
-
-    Parameters
-    ----------
-    ends : numpy.ndarray, int32 (num_pairs, 2)
-    num_ranks : int
-
-    Returns
-    -------
-    list of list of (int, int)
-
-    Examples
-    --------
-    >>> neighbours_of(np.array([[0, 1], [0, 2]], np.int32), 3)
-    [[(1, 0), (2, 1)], [(0, 0)], [(0, 1)]]
-    """
+    """The ranks adjacent to each rank, and the pair that joins them."""
     neighbours: Neighbours = [[] for _ in range(num_ranks)]
     for pair, (first, second) in enumerate(ends.tolist()):
         neighbours[first].append((second, pair))
@@ -146,35 +102,10 @@ def tree_count(
 
     So many trees exist in a period if and only if, however the ranks are parted, the pairs between
     the parts carry (parts - 1) x trees within it (Nash-Williams, Tutte). The worst partition with
-    fractions tells the period where all pairs are as fast; otherwise whole trees on each pair make
+    fractions gives the period where all pairs are as fast; otherwise whole trees on each pair make
     others count, too, and those are taken in until none is left that the period is too short for.
-
-    Parameters
-    ----------
-    pairs : LinkPairs
-        Joining all ranks.
-    num_ranks : int
-    num_trees : int, optional
-        If given, only the period is sought.
-    tolerance : float
-        How much longer than with fractions of trees a tree's share of the period may be. If no
-        number up to `MOST_TREES` gets there, the nearest counts.
-
-    Returns
-    -------
-    TreeCount
-
-    Notes
-    -----
-    A partition, see `worst_partition`; for unequal pairs some more of them.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh
-    >>> from multitree.topology.packing.link_pairs import link_pairs
-    >>> pairs = link_pairs(mesh(8, 8))
-    >>> tree_count(pairs, 64), tree_count(pairs, 64, tolerance=0.02)
-    (TreeCount(num_trees=16, period=9), TreeCount(num_trees=7, period=4))
+    With `num_trees` only the period is sought; a tree's share of it may be longer by `tolerance`,
+    or the nearest number up to `MOST_TREES` counts.
     """
     cut = _cut(pairs, worst_partition(pairs.ends, _speeds(pairs), num_ranks).parts)
     share = cut.steps / float((1 / cut.slots).sum())

@@ -11,37 +11,19 @@ __all__ = [
 
 
 class OutwardPlan(NamedTuple):
-    """What a search for slots has to know of each transfer, all times counted from the roots' turn.
+    """What a search for slots has to know of each transfer, with times from the roots' turn on.
 
     The GATHER of a wave goes outwards from the root; its REDUCE does, too, with time turned around.
     So each transfer waits for one before it only.
-
-    Parameters
-    ----------
-    period : int
-    num_links : int
-    is_reduce : list of bool (num_transfers,)
-    before : list of int (num_transfers,)
-        The transfer that each one follows outwards; -1 next to the root.
-    lag : list of int (num_transfers,)
-        Slots from the one before, or from the root's turn, to the earliest slot.
-    link, slots : list of int (num_transfers,)
-        The link of each, and how many slots it is held.
-
-    Examples
-    --------
-    >>> plan = OutwardPlan(4, 2, [False, False, True], [-1, 0, -1], [0, 1, 1], [0, 1, 1], [1] * 3)
-    >>> plan.outwards(), plan.followers(), plan.start(2, 1), plan.time(2, 3)
-    ([0, 2, 1], [1, 0, 0], 3, 1)
     """
 
     period: int
     num_links: int
     is_reduce: list[bool]
-    before: list[int]
-    lag: list[int]
+    before: list[int]  # the transfer that each one follows outwards; -1 next to the root
+    lag: list[int]  # slots from the one before, or from the root's turn, to the earliest slot
     link: list[int]
-    slots: list[int]
+    slots: list[int]  # for which it holds the link
 
     def after(self) -> list[list[int]]:
         """The transfers that follow each one."""
@@ -90,30 +72,10 @@ class ModuloSearch:
 
     A link that is held for s slots at a time has cells of s slots, one behind the other from where
     its first transfer begins, and a transfer takes one of them. At first each transfer takes the
-    soonest free one, those that more has to follow first (modulo list scheduling). Then `improve`
-    swaps the cells of two transfers on a link.
-
-    Parameters
-    ----------
-    plan : OutwardPlan
-        On no link more transfers than cells.
-    seed : int
-
-    Attributes
-    ----------
-    time : list of int (num_transfers,)
-        Slots from the root's turn: of GATHER to the first slot, of REDUCE back to the last.
-
-    References
-    ----------
-    B. R. Rau, "Iterative modulo scheduling: an algorithm for software pipelining loops", 27th
-    International Symposium on Microarchitecture, 1994.
-
-    Examples
-    --------
-    >>> lanes = [False, False], [-1, -1], [0, 0], [5, 5], [1, 1]
-    >>> sorted(ModuloSearch(OutwardPlan(2, 6, *lanes), 0).time)
-    [0, 1]
+    soonest free one, those that more has to follow first (B. R. Rau, "Iterative modulo scheduling:
+    an algorithm for software pipelining loops", MICRO-27, 1994). Then `improve` swaps the cells of
+    two transfers on a link. `time` is in slots from the root's turn: of GATHER to the first slot,
+    of REDUCE back to the last.
     """
 
     def __init__(self, plan: OutwardPlan, seed: int) -> None:
@@ -187,19 +149,10 @@ class ModuloSearch:
         return cost + [float("inf")] * (2 * self._plan.period)
 
     def improve(self, moves: int) -> None:
-        """Swap the cells of transfers on a link, or take a free one, where it costs no more.
+        """Try so many swaps of cells of transfers on a link, and keep those that cost no more.
 
         A move that makes one transfer earlier moves all that follow it, and another with all that
         follow that one. It stays if the sum of `STEEPNESS ** time` does not grow.
-
-        Parameters
-        ----------
-        moves : int
-            To try.
-
-        Notes
-        -----
-        Some microseconds for each move.
         """
         for _ in range(moves):
             transfer = self._drawn()

@@ -21,14 +21,7 @@ EVENNESS, CHANCE = 0.3, 0.1
 
 
 class Prices:
-    """What pairs cost: by what they carry too much, more from round to round, and ever carried so.
-
-    Parameters
-    ----------
-    most : list of int
-        Trees that each pair may carry.
-    draw : random.Random
-    """
+    """What pairs cost: by trees beyond `most`, more from round to round, and by those before."""
 
     def __init__(self, most: list[int], draw: random.Random) -> None:
         self._most, self._draw = most, draw
@@ -78,30 +71,9 @@ def negotiated(
 ) -> tuple[list[Tree], bool]:
     """Trees that are grown again and again, each around what the others take.
 
-    Parameters
-    ----------
-    most : list of int
-        Trees that each pair may carry.
-    num_trees : int
-    seed : int
-    grow : callable
-        Grows a tree at prices; also tells the pairs that it has taken.
-
-    Returns
-    -------
-    list
-        The trees.
-    bool
-        Whether no pair carries too many; else there were `MOST_ROUNDS`.
-
-    Notes
-    -----
-    O(rounds x num_trees) trees are grown.
-
-    References
-    ----------
-    L. McMurchie, C. Ebeling, "PathFinder: a negotiation-based performance-driven router for
-    FPGAs", International Symposium on Field-Programmable Gate Arrays, 1995.
+    `grow` makes a tree at prices, and names the pairs that it has taken. Returns the trees, and
+    whether no pair carries more than `most` allows; else there were `MOST_ROUNDS` (McMurchie,
+    Ebeling, "PathFinder: a negotiation-based performance-driven router for FPGAs", FPGA 1995).
     """
     draw = random.Random(seed)
     prices = Prices(most, draw)
@@ -124,35 +96,11 @@ def negotiated(
 def negotiated_trees(
     neighbours: Neighbours, most: list[int], num_trees: int, seed: int
 ) -> list[list[int]]:
-    """Spanning trees of pairs, negotiated.
+    """Spanning trees of pairs, negotiated; some pairs may carry too many of them.
 
-    A tree takes the rank next whose depth and cost are least.
-
-    Parameters
-    ----------
-    neighbours : list of list of (int, int)
-        See `neighbours_of`.
-    most : list of int
-        Trees that each pair may carry.
-    num_trees : int
-    seed : int
-
-    Returns
-    -------
-    list of list of int
-        The pairs of each tree; some may carry too many trees, see `negotiated`.
-
-    Notes
-    -----
-    O(rounds x num_trees x num_pairs log num_pairs). Where `most` is the least that is possible,
-    a round or two do on tori, some ten on meshes.
-
-    Examples
-    --------
-    >>> square = [[(1, 0), (3, 3)], [(0, 0), (2, 1)], [(1, 1), (3, 2)], [(2, 2), (0, 3)]]
-    >>> trees = negotiated_trees(square, [3] * 4, 4, 0)
-    >>> sorted(sum(trees, []))
-    [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    A tree takes the rank next whose depth and cost are least. O(rounds x num_trees x num_pairs log
+    num_pairs). Where `most` is the least that is possible, a round or two do on tori, some ten on
+    meshes.
     """
     roots, _ = central_ranks(neighbours)
 
@@ -187,28 +135,10 @@ def _grown(neighbours: Neighbours, root: int, cost: list[float]) -> list[int]:
 
 
 def central_ranks(neighbours: Neighbours) -> tuple[list[int], int]:
-    """The ranks nearest to all others, as far as some landmarks tell.
+    """The ranks nearest to all others, as far as landmarks tell, and the least height of a tree.
 
-    Parameters
-    ----------
-    neighbours : list of list of (int, int)
-
-    Returns
-    -------
-    ranks : list of int
-        An eighth of all, or one, by ascending distance to the farthest landmark and number.
-        Each landmark is a rank farthest away from those before it.
-    least_height : int
-        No tree is less high.
-
-    Notes
-    -----
-    O(LANDMARKS x num_pairs).
-
-    Examples
-    --------
-    >>> central_ranks([[(1, 0)], [(0, 0), (2, 1)], [(1, 1)]])
-    ([1], 1)
+    An eighth of all ranks, or one, by ascending distance to the farthest landmark and number. Each
+    landmark is a rank farthest away from those before it. O(LANDMARKS x num_pairs).
     """
     adjacent = [[there for there, _ in around] for around in neighbours]
     # Farthest-first traversal (Gonzalez 1985): it covers the graph with few searches.

@@ -17,15 +17,11 @@ __all__ = ["OverlayLinks", "overlay_links_of"]
 
 @dataclass(frozen=True, eq=False)
 class OverlayLinks:
-    """What the trees of a packing go by: ranks alone, joined by pairs of routes.
+    """What the trees of a packing go by: a network of ranks alone, joined by pairs of routes.
 
-    Parameters
-    ----------
-    network : Topology
-        Without switches. Links 2i and 2i + 1 stand for route i and the same route backwards: as
-        fast as its slowest link, with the sum of its latencies.
-    offsets, links, classes : numpy.ndarray
-        Of the routes of the network's links, as in `Schedule`, with the ids of the real topology.
+    Links 2i and 2i + 1 of the network stand for route i and the same route backwards: as fast as
+    its slowest link, with the sum of its latencies. Offsets, links and classes of routes are those
+    of `Schedule`.
     """
 
     network: Topology
@@ -45,13 +41,7 @@ class OverlayLinks:
         return offsets, hops.astype(np.int32), classes.astype(np.int32)
 
     def pairs(self, slots: Int64Array) -> LinkPairs:
-        """The overlay links in pairs, held as long as the slowest link of either route.
-
-        Parameters
-        ----------
-        slots : numpy.ndarray, int64 (num_links,)
-            Slots that a chunk holds each real link.
-        """
+        """The overlay links in pairs, held as long as the slowest real link of either route."""
         there = np.arange(0, self.network.num_links, 2)
         both = np.stack([there, there + 1], axis=1).astype(np.int32)
         ends = self.network.links[there]
@@ -65,7 +55,7 @@ class OverlayLinks:
             np.sort(ends, axis=1), both, held[both].max(axis=1), speeds[both].min(axis=1)
         )
 
-    def paced(self, cost_model: CostModel) -> CostModel:
+    def cost_model_of_routes(self, cost_model: CostModel) -> CostModel:
         """What messages take on overlay links: they go whole, and wait for those that share a link.
 
         A slot has room for the latency of one link more than the message, as steps of lockstep
@@ -79,26 +69,7 @@ class OverlayLinks:
 
 
 def overlay_links_of(topology: Topology, found: GrownRoutes) -> OverlayLinks:
-    """The overlay links of routes: each route, and the same over the reverse links backwards.
-
-    Parameters
-    ----------
-    topology : Topology
-    found : GrownRoutes
-        Different routes over links with a reverse.
-
-    Returns
-    -------
-    OverlayLinks
-
-    Examples
-    --------
-    >>> topology = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
-    >>> there = GrownRoutes(np.array([[0, 0, 0, 1]]), np.array([0, 2]), *np.array([[0, 3], [0, 0]]))
-    >>> found = overlay_links_of(topology, there)
-    >>> found.routes, found.network.latency_ns.tolist()
-    ([[0, 3], [2, 1]], [300.0, 300.0])
-    """
+    """The overlay links of different routes, each with its reverse links backwards."""
     back = turned_around(topology, found, mirrored=True)
     lengths = np.repeat(np.diff(found.offsets), 2)
     offsets = np.concatenate([[0], np.cumsum(lengths)])

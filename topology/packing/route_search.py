@@ -19,43 +19,12 @@ TABU, MORE_TABU = 0.6, 10
 class RouteSearch:
     """A slot of the period for every transfer such that nothing that it holds is taken twice.
 
-    Each transfer takes the soonest slot where all that it holds is free, those that more has to
-    follow first (modulo list scheduling), or else the one with the fewest conflicts. Then transfers
-    in conflict move to where there are fewest, and do not move back for some time (tabu search).
-    What is not in conflict stays as soon as it was.
-
-    Parameters
-    ----------
-    plan : OutwardPlan
-        Its `link` counts for nothing.
-    holds : list of list of int (num_transfers,)
-        What each transfer holds, numbered from 0.
-    seed : int
-
-    Attributes
-    ----------
-    settled : bool
-        Whether there are no conflicts; else so many moves did not do.
-    time : list of int (num_transfers,)
-        Slots from the root's turn: of GATHER to the first slot, of REDUCE back to the last.
-
-    Notes
-    -----
-    O(num_transfers x period) for the first places; each move looks at `TRIED` transfers at most in
-    all slots, 0.1 ms.
-
-    References
-    ----------
-    B. R. Rau, "Iterative modulo scheduling: an algorithm for software pipelining loops", 27th
-    International Symposium on Microarchitecture, 1994. A. Hertz, D. de Werra, "Using tabu search
-    techniques for graph coloring", Computing 39, 1987.
-
-    Examples
-    --------
-    >>> plan = OutwardPlan(2, 2, [False, False], [-1, -1], [0, 0], [0, 1], [1, 1])
-    >>> found = RouteSearch(plan, [[0, 1], [1, 2]], 0)
-    >>> found.settled, sorted(found.time)
-    (True, [0, 1])
+    Each transfer takes the soonest slot where all that it holds is free, or that of fewest
+    conflicts (modulo list scheduling, Rau 1994). Then transfers in conflict move to where there are
+    fewest, and do not move back for some time (A. Hertz, D. de Werra, "Using tabu search techniques
+    for graph coloring", Computing 39, 1987). `time` is as of `ModuloSearch`; `is_conflict_free`
+    says whether the moves did. O(num_transfers x period) for the first places, then 0.1 ms for each
+    move.
     """
 
     def __init__(self, plan: OutwardPlan, holds: list[list[int]], seed: int) -> None:
@@ -70,7 +39,7 @@ class RouteSearch:
         # A dict is a set in order of insertion, so that draws among its members are reproducible.
         self._bad: dict[int, None] = {}
         self._place_all()
-        self.settled = self._settle()
+        self.is_conflict_free = self._resolve()
         self.time = self._times()
 
     def _place_all(self) -> None:
@@ -146,7 +115,7 @@ class RouteSearch:
         else:
             self._bad.pop(transfer, None)
 
-    def _settle(self) -> bool:
+    def _resolve(self) -> bool:
         """Move what is in conflict; whether nothing is any more."""
         num = len(self._start)
         total = least = sum(self._clashes)

@@ -46,48 +46,13 @@ def negotiated_routes(
     num_trees: int,
     seed: int,
 ) -> tuple[list[list[RouteEdge]], bool]:
-    """Spanning trees of ranks, whose edges are routes, and no pair of links held for too long.
+    """Spanning trees of ranks, whose edges are routes, and whether no pair is held for too long.
 
     A tree takes the rank next whose depth and whose route's cost are least, at prices that its own
-    edges have raised: a route may share links with others of the same tree.
-
-    Parameters
-    ----------
-    legal : LegalMoves
-    pair_of : list of int
-        The pair that each link is in; -1 where it has no reverse and is not taken.
-    slots : list of int
-        For how many slots each link is held: a route holds all its links as long as the slowest.
-    most : list of int
-        Slots that each pair may be held.
-    num_trees : int
-    seed : int
-
-    Returns
-    -------
-    list of list of RouteEdge
-        For each tree.
-    bool
-        Whether no pair is held for too long; else see `negotiated`.
-
-    Raises
-    ------
-    ValueError
-        If routes do not join all ranks.
-
-    Notes
-    -----
-    O(num_ranks x num_moves log num_moves) for each tree and round.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.switched import fat_tree
-    >>> topology = fat_tree(2, 2)
-    >>> pair_of = [min(pair) for pair in enumerate(topology.reverse.tolist())]
-    >>> each = [1] * 16, [3] * 16
-    >>> trees, settled = negotiated_routes(LegalMoves(topology), pair_of, *each, 2, 0)
-    >>> settled, [len(tree) for tree in trees]
-    (True, [3, 3])
+    edges have raised: a route may share links with others of the same tree. `pair_of` a link is -1
+    where it has no reverse; a route holds all its links for the `slots` of its slowest, each pair
+    for `most` slots in all. O(num_ranks x num_moves log num_moves) for each tree and round; a
+    ValueError says that routes do not join all ranks.
     """
 
     def grow(prices: Prices, draw: random.Random) -> tuple[list[RouteEdge], list[int]]:
@@ -170,38 +135,10 @@ def pack_over_switches(
     """Spanning trees of ranks over routes, such that no pair of links is on too many of them.
 
     How many trees links can carry is not known beforehand as it is without switches. So what the
-    bound allows is tried, then periods longer by more and more, until trees are found and a slot
-    on all links of their routes for each edge.
-
-    Parameters
-    ----------
-    topology : Topology
-        With switches. Trees take no links without a reverse; what is up and what is down is that
-        of all links, though, see `up_down`.
-    num_trees : int, optional
-        Otherwise the fewest for whose number a period is near enough to what is tried.
-    tolerance : float
-        How near, as a part of it.
-    seed : int
-        The same seed gives the same trees.
-
-    Returns
-    -------
-    Packing
-        On a network of `overlay_links`, one for each route that is used.
-    OverlayLinks
-
-    Raises
-    ------
-    ScheduleError
-        If links with a reverse do not join all ranks, or no trees are found.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.switched import fat_tree
-    >>> packing, _ = pack_over_switches(fat_tree(4, 4))
-    >>> packing.num_trees, packing.period
-    (8, 15)
+    bound allows is tried, then periods longer by more and more, until trees are found and a slot on
+    all links of their routes for each edge. By default they are the fewest for which a period is
+    within `tolerance` of what is tried. A ScheduleError says that links with a reverse do not join
+    all ranks, or no trees are found; the same seed gives the same trees.
     """
     if num_trees is not None and num_trees < 1:
         raise ScheduleError(f"Number of trees must be at least 1, not {num_trees!r}")
@@ -267,7 +204,7 @@ class _Search:
         # Links are held for whole chunks, so the remainder of a period is of no use.
         most = (period // self._slots * self._slots).tolist()
         try:
-            trees, settled = negotiated_routes(
+            trees, fits = negotiated_routes(
                 self._legal, self._pair_of, slots, most, num_trees, self._seed
             )
         except ValueError:
@@ -275,7 +212,7 @@ class _Search:
                 f"{topology.name!r} must be joined by routes over links with a reverse "
                 "for trees of link pairs"
             ) from None
-        if not settled:
+        if not fits:
             return None
         overlay_links, of_trees = self._overlay_links_of(trees)
         pairs = overlay_links.pairs(self._slots)

@@ -14,26 +14,8 @@ __all__ = [
 class RootedTree:
     """A spanning tree rooted at the middle of its longest path.
 
-    Parameters
-    ----------
-    joined : list of list of int
-        The two ends of each pair.
-    num_ranks : int
-    pairs : iterable of int
-        The tree's.
-
-    Attributes
-    ----------
-    root : int
-    parent, pair_up, depth : list of int (num_ranks,)
-        Of each rank; parent and pair of the root are -1.
-    children : list of list of int (num_ranks,)
-
-    Examples
-    --------
-    >>> tree = RootedTree([[0, 1], [1, 2], [2, 3]], 4, [0, 1, 2])
-    >>> tree.root, tree.parent, tree.depth
-    (2, [1, 2, -1, 2], [2, 1, 0, 1])
+    `parent`, `pair_up` and `depth` are of each rank, -1 at the root; `pairs` are the tree's,
+    `joined` has the two ends of each.
     """
 
     def __init__(self, joined: list[list[int]], num_ranks: int, pairs: Iterable[int]) -> None:
@@ -80,20 +62,7 @@ class RootedTree:
     def cost_of_moving(self, top: int, joint: int, onto: int, cost: list[float]) -> float:
         """What all depths would cost more if the part below `top` hung by `joint` below `onto`.
 
-        Parameters
-        ----------
-        top, joint, onto : int
-            `joint` is `top` or below it, `onto` is not.
-        cost : list of float
-            By depth.
-
-        Returns
-        -------
-        float
-
-        Notes
-        -----
-        O(ranks below `top`).
+        `joint` is `top` or below it, `onto` is not; `cost` is by depth. O(ranks below `top`).
         """
         depth, children = self.depth, self.children
         below = depth[onto] + 1
@@ -148,37 +117,9 @@ def shallow_trees(
     A part of a tree is hung elsewhere, over a pair that may carry more; or over one of another
     tree, which takes the pair that is left in exchange. Of any two trees and a pair of one there is
     always such a pair of the other (strong exchange of bases). A move is made if the sum of
-    `STEEPNESS ** depth` of all ranks does not grow by it.
-
-    Parameters
-    ----------
-    joined : list of list of int
-        The two ends of each pair.
-    neighbours : list of list of (int, int)
-        See `neighbours_of`.
-    most : list of int
-        Trees that each pair may carry, and does not exceed.
-    trees : list of list of int
-        The pairs of each tree.
-    seed : int
-
-    Returns
-    -------
-    list of RootedTree
-
-    Notes
-    -----
-    `MOVES_PER_EDGE` moves for each edge of a tree, of some microseconds each, within limits:
-    0.2 CPU s for sixteen trees on a mesh 8x8.
-
-    Examples
-    --------
-    >>> joined = [[0, 1], [1, 2], [2, 3], [0, 3], [0, 2]]
-    >>> from multitree.topology.packing.link_pairs import neighbours_of
-    >>> import numpy as np
-    >>> neighbours = neighbours_of(np.array(joined, np.int32), 4)
-    >>> [tree.height for tree in shallow_trees(joined, neighbours, [1] * 5, [[0, 1, 2]], 0)]
-    [1]
+    `STEEPNESS ** depth` of all ranks does not grow by it. `most` are the trees that each pair may
+    carry. `MOVES_PER_EDGE` moves of some microseconds for each edge: 0.2 CPU s for sixteen trees on
+    a mesh 8x8.
     """
     swaps = _Swaps(joined, neighbours, most, trees, seed)
     edges = len(trees) * (len(neighbours) - 1)

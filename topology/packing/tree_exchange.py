@@ -32,48 +32,14 @@ class _Forest(NamedTuple):
 def completed_trees(
     ends: Int32Array, num_ranks: int, most: list[int], trees: list[list[int]]
 ) -> list[list[int]]:
-    """As many spanning trees, no pair in more of them than it may carry.
+    """As many spanning trees as `trees` or forests, no pair in more of them than `most` allows.
 
-    What is too much is taken out first. Then one pair after the other comes in by a shortest
-    chain: a pair that may carry more joins a tree and closes a circle there, another pair of the
-    circle leaves and joins another tree, and so on, until one joins two parts of a tree. Where no
-    chain leads on, the pairs that were tried split the ranks such that too few links are between
-    the parts: then there are no such trees (matroid union).
-
-    Parameters
-    ----------
-    ends : numpy.ndarray, int32 (num_pairs, 2)
-    num_ranks : int
-    most : list of int
-        Trees that each pair may carry.
-    trees : list of list of int
-        Trees or forests to begin with, as pairs.
-
-    Returns
-    -------
-    list of list of int
-        Each tree's pairs, ascending.
-
-    Raises
-    ------
-    ScheduleError
-        If there are no such trees.
-
-    Notes
-    -----
-    O(num_trees x num_pairs x num_ranks) for each pair that is missing.
-
-    References
-    ----------
-    J. Edmonds, "Minimum partition of a matroid into independent subsets", Journal of Research of
-    the National Bureau of Standards 69B, 1965.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> square = np.array([[0, 1], [1, 2], [2, 3], [0, 3]], np.int32)
-    >>> completed_trees(square, 4, [2, 2, 1, 1], [[0, 1, 2], [0, 1, 2]])
-    [[0, 1, 3], [0, 1, 2]]
+    What is too much is taken out first. Then one pair after the other comes in by a shortest chain:
+    a pair that may carry more joins a tree and closes a circle there, another pair of the circle
+    leaves and joins another tree, until one joins two parts of a tree. Where no chain leads on
+    there are no such trees, a ScheduleError (matroid union: J. Edmonds, "Minimum partition of a
+    matroid into independent subsets", Journal of Research of the National Bureau of Standards 69B,
+    1965). O(num_trees x num_pairs x num_ranks) for each pair that is missing.
     """
     pairs_of = [set(tree) for tree in trees]
     load = [sum(pair in pairs for pairs in pairs_of) for pair in range(len(most))]

@@ -26,28 +26,14 @@ PLENTY, PLENTY_EDGES = 16, 4096
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Spanning trees whose edges are pairs of links: REDUCE goes up one, GATHER down the other.
-
-    Parameters
-    ----------
-    topology : Topology
-    roots : array_like, int (num_trees,)
-    parents : array_like, int (num_trees, num_ranks)
-        -1 for the root.
-    links : array_like, int (num_trees, num_ranks)
-        From each rank to its parent, -1 for the root; GATHER takes the reverse.
-    slots : array_like, int (num_links,)
-        Slots that a chunk holds each link: those of the slower of the link and its reverse.
-    period : int
-        Slots within which every link can carry all its trees once.
-    """
+    """Spanning trees whose edges are pairs of links: REDUCE goes up one, GATHER down the other."""
 
     topology: Topology
-    roots: Int32Array
-    parents: Int32Array
-    links: Int32Array
-    slots: Int64Array
-    period: int
+    roots: Int32Array  # (num_trees,)
+    parents: Int32Array  # (num_trees, num_ranks), -1 for the root
+    links: Int32Array  # from each rank to its parent, -1 for the root; GATHER takes the reverse
+    slots: Int64Array  # (num_links,): of a chunk on the slower of the link and its reverse
+    period: int  # slots within which every link can carry all its trees once
 
     def __post_init__(self) -> None:
         for field in ("roots", "parents", "links"):
@@ -103,41 +89,11 @@ def pack_trees(
     """As few spanning trees as load links evenly, as shallow as swaps make them.
 
     The period is the least that there is for so many trees: negotiation finds the trees, or else
-    exact exchanges do.
-
-    Parameters
-    ----------
-    topology : Topology
-        Without switches. Links without a reverse are left out.
-    num_trees : int, optional
-        Otherwise the fewest whose period for each tree is within the tolerance, see `tree_count`;
-        or some times as many, up to `PLENTY`, where those are less high.
-    tolerance : float
-        How far the period may be from what fractions of trees would come to. Few trees have a
-        short period, and so few slots from the first of a wave to its last.
-    seed : int
-        The same seed gives the same trees.
-
-    Returns
-    -------
-    Packing
-
-    Raises
-    ------
-    ScheduleError
-        If there are switches, if links with a reverse do not join all ranks, or if there is no
-        tree to pack.
-
-    Notes
-    -----
-    Mesh 8x8 0.2, mesh 16x16 0.9, mesh 32x32 8 CPU s.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh
-    >>> packing = pack_trees(mesh(4, 4))
-    >>> packing.num_trees, packing.period, int(packing.link_loads.max())
-    (8, 5, 5)
+    exact exchanges do. By default they are the fewest whose period for each tree is within
+    `tolerance`, see `tree_count`, or some times as many where those are less high: few trees have a
+    short period, and so few slots from the first of a wave to its last. A ScheduleError says that
+    there are switches, or no tree to pack. Mesh 8x8 takes 0.2, mesh 32x32 8 CPU s; the same seed
+    gives the same trees.
     """
     pairs = link_pairs(topology)
     if num_trees is not None:
@@ -159,23 +115,7 @@ def pack_trees(
 
 
 def rerooted(packing: Packing, root: int) -> Packing:
-    """The same trees, all rooted at one rank.
-
-    Parameters
-    ----------
-    packing : Packing
-    root : int
-
-    Returns
-    -------
-    Packing
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> rerooted(pack_trees(ring(3)), 2).roots.tolist()
-    [2, 2, 2]
-    """
+    """The same trees, all rooted at one rank."""
     parents, links = packing.parents.copy(), packing.links.copy()
     reverse = packing.topology.reverse
     for tree in range(packing.num_trees):
@@ -222,19 +162,7 @@ def _heights(trees: list[RootedTree]) -> list[int]:
 def as_packing(
     topology: Topology, pairs: LinkPairs, trees: list[RootedTree], period: int
 ) -> Packing:
-    """Trees of pairs as trees of links.
-
-    Parameters
-    ----------
-    topology : Topology
-    pairs : LinkPairs
-    trees : list of RootedTree
-    period : int
-
-    Returns
-    -------
-    Packing
-    """
+    """Trees of pairs as trees of links."""
     parents = np.array([tree.parent for tree in trees])
     pair_up = np.array([tree.pair_up for tree in trees])
     # Column 0 of pairs.links leads from the lower rank to the higher, column 1 back.

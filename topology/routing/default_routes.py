@@ -16,19 +16,7 @@ Routes = tuple[Int64Array, Int32Array, Int32Array]
 
 
 class LinkFinder:
-    """Finds the links that lead from one node straight to another.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Examples
-    --------
-    >>> pair = Topology("pair", 2, 0, [[1, 0], [0, 1], [0, 1]], 16.0, 150.0)
-    >>> zero, one = np.array([0, 0]), np.array([1, 0])
-    >>> LinkFinder(pair).lowest(zero, one).tolist()
-    [1, -1]
-    """
+    """The links that lead from one node straight to another, by binary search."""
 
     def __init__(self, topology: Topology) -> None:
         ends = topology.links.astype(np.int64)
@@ -53,46 +41,12 @@ class LinkFinder:
 
 
 def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
-    """One route for each pair of ranks, with a virtual-channel class for each hop.
+    """One route for each pair of ranks, with a virtual-channel class per hop.
 
-    A link that joins the pair is the route, that of lowest id. Otherwise a family's own routes are
-    taken, see `Family.routes`, and up*/down* routes on all other graphs.
-
-    Parameters
-    ----------
-    topology : Topology
-    src, dst : numpy.ndarray, int32 (n,)
-        Two different ranks each.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Route offsets, int64 (n + 1,): route i is entries off[i] to off[i+1] of route links and
-        route classes, int32.
-
-    Raises
-    ------
-    ScheduleError
-        If a pair is no two different ranks; the message names the first as a row.
-
-    Notes
-    -----
-    Deterministic: a pair's route does not depend on the other pairs. Shortest on families but the
-    dragonfly, where a path through a third group may be shorter; up*/down* may take a detour, and
-    of several shortest legal paths the destination picks one. The (link, class) dependencies of all
-    pairs together have no cycle. O(hops) on families; else O(num_links x num_ranks) more.
-
-    References
-    ----------
-    W. J. Dally, C. L. Seitz, "Deadlock-free message routing in multiprocessor interconnection
-    networks", IEEE Transactions on Computers C-36 (5), 1987.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> offsets, links, classes = routes(ring(6), np.array([4, 0]), np.array([0, 1]))
-    >>> ring(6).links[links].tolist(), offsets.tolist(), classes.tolist()
-    ([[4, 5], [5, 0], [0, 1]], [0, 2, 3], [0, 0, 0])
+    A link that joins the pair is the route, else that of the family (`Family.routes`), else
+    up*/down*. All (link, class) dependencies together have no cycle (Dally, Seitz, "Deadlock-free
+    message routing in multiprocessor interconnection networks", IEEE Trans. Computers C-36 (5),
+    1987). Columns are those of `Schedule`. O(hops) on families, else O(num_links x num_ranks) more.
     """
     sources, targets = (np.asarray(ends, np.int64) for ends in (src, dst))
     _check_pairs(topology, sources, targets)
@@ -123,32 +77,12 @@ def routes(topology: Topology, src: Int32Array, dst: Int32Array) -> Routes:
 def routes_of_rows(
     topology: Topology, src: Int32Array, dst: Int32Array, links: Any, by_step: Int64Array
 ) -> Routes:
-    """The routes of sorted rows: over the links given, or else those of `routes`.
-
-    Parameters
-    ----------
-    topology : Topology
-    src, dst : numpy.ndarray, int32 (num_transfers,)
-        Of the rows as sorted.
-    links : array_like, int (num_transfers,), or None
-        One link for each row as it was before.
-    by_step : numpy.ndarray, int64 (num_transfers,)
-        The row that was before where each sorted one is.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        As of `routes`.
-
-    Raises
-    ------
-    ScheduleError
-        If the links are not one per row, or a pair is no two different ranks.
-    """
+    """The routes of sorted rows: one given link each, in the rows' order before, or `routes`."""
     if links is None:
         return routes(topology, src, dst)
     if np.shape(links) != (len(src),):
         raise ScheduleError(f"Links must be one per row, not of shape {np.shape(links)}")
+    # Routes of one link have no dependencies, so all take class 0.
     ones = int64s("Route offsets", np.arange(len(src) + 1))
     zeros = int32s("Route classes", np.zeros(len(src), np.int32))
     return ones, int32s("Links", int32s("Links", links)[by_step]), zeros

@@ -14,15 +14,7 @@ END = -1
 
 
 class Move(NamedTuple):
-    """One link of a route.
-
-    Parameters
-    ----------
-    link, vc_class, node : int
-        The node is where the link leads.
-    state : int
-        Behind the link; `END` where nothing leads on.
-    """
+    """One link of a route, the node it leads to, and the state behind it, maybe `END`."""
 
     link: int
     vc_class: int
@@ -33,30 +25,9 @@ class Move(NamedTuple):
 class LegalMoves:
     """All moves that routes are made of, such that messages never wait in a circle.
 
-    A state is a node, the group of the source, and whether the message has turned down.
-
-    Parameters
-    ----------
-    topology : Topology
-    neighbour_order : str
-        Of a node's links: "descending" by node they lead to, all else ascending.
-
-    Attributes
-    ----------
-    moves : list of Move
-    onward : list of list of int
-        For each state the moves that lead on.
-    starts : list of list of int
-        For each rank the moves that a message of its own begins with.
-
-    Examples
-    --------
-    >>> star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
-    >>> legal = LegalMoves(star)
-    >>> [legal.moves[move].node for move in legal.starts[0]]
-    [2]
-    >>> [legal.moves[move].node for move in legal.onward[legal.moves[legal.starts[0][0]].state]]
-    [0, 1]
+    A state is a node, the group of the source, and whether the message has turned down. `onward`
+    has for each state the moves that lead on, `starts` for each rank those that its own messages
+    begin with; in the order of the nodes that they lead to, or "descending".
     """
 
     def __init__(self, topology: Topology, neighbour_order: str = "ascending") -> None:

@@ -16,26 +16,16 @@ from multitree.topology.networks.topology import Topology
 class UpDown:
     """Which links a message may take, one after the other, on a network with switches.
 
-    First links on which the key of "up" rises, then links on which the key of "down" falls.
-    Nothing leads from down to up, so that no messages of one group wait in a circle; groups
-    that use the same links have virtual-channel classes of their own, or on a dragonfly one
-    order of (link, class) in common: within a group, class 0, between groups, class 0, then 1,
-    within a group, class 1, into ranks.
-
-    Parameters
-    ----------
-    up_key, down_key : numpy.ndarray, int64 (num_groups, num_nodes)
-        Lowest, and all alike, at ranks that do not forward: nothing leads up to or down from one.
-    classes : numpy.ndarray, int32 (num_groups, 2)
-        Class of the links up, and of those down.
-    group : numpy.ndarray, int32 (num_ranks,)
-        Of what each rank sends.
+    First links on which the key of "up" rises, then links on which that of "down" falls. Nothing
+    leads from down to up, so that no messages of one group wait in a circle. Groups that use the
+    same links have classes of their own, or on a dragonfly one order of (link, class) in common.
     """
 
+    # Both (num_groups, num_nodes); lowest at ranks that do not forward: nothing leads up to one.
     up_key: Int64Array
     down_key: Int64Array
-    classes: Int32Array
-    group: Int32Array
+    classes: Int32Array  # (num_groups, 2): of links up, and of links down
+    group: Int32Array  # of what each rank sends
 
     def links_up(self, links: Int32Array, group: int = 0) -> BoolArray:
         """Which links lead up, bool (num_links,)."""
@@ -52,34 +42,11 @@ class UpDown:
 
 @lru_cache(maxsize=8)
 def up_down(topology: Topology) -> UpDown:
-    """The orders of a network's nodes.
+    """The orders of a network's nodes: those of its family (`Family.orders`), else up*/down*.
 
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    UpDown
-        A family's own orders where it has any, see `Family.orders`. Any other graph: up*/down* by
-        hops from its lowest node, then by number, in one class; where a link has no reverse, up is
-        closer to that node and down farther from it, in two.
-
-    Notes
-    -----
-    Ranks do not forward, unless the switches alone do not carry every pair of ranks that no
-    link joins; then all nodes do. O(num_links x num_ranks / 64).
-
-    References
-    ----------
-    M. D. Schroeder et al., "Autonet: a high-speed, self-configuring local area network using
-    point-to-point links", IEEE Journal on Selected Areas in Communications 9 (8), 1991.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.switched import bigraph
-    >>> up_down(bigraph(1, 4)).group.tolist()
-    [0, 0, 1, 1]
+    Up*/down* (Schroeder et al., "Autonet: a high-speed, self-configuring local area network using
+    point-to-point links", IEEE Journal on Selected Areas in Communications 9 (8), 1991) goes by
+    hops from the lowest node, then by number. O(num_links x num_ranks / 64).
     """
     family = FAMILIES.get(topology.family)
     if family is not None and family.orders is not None:
@@ -148,27 +115,10 @@ _FAR = np.int32(2**30)
 
 
 class UpDownRoutes:
-    """The next link of a shortest legal route, for every node and some destinations.
+    """The next link of a shortest legal route, from every node to some ranks, on no family.
 
-    Parameters
-    ----------
-    topology : Topology
-        Of family "custom".
-    targets : numpy.ndarray, int64 (n,)
-        Ranks.
-
-    Notes
-    -----
-    O(num_links x num_targets) time, O(num_nodes x num_targets) memory. Of several links on
-    shortest paths the destination picks one, so that routes to different ranks spread.
-
-    Examples
-    --------
-    >>> star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
-    >>> one = np.array([1])
-    >>> link, _, _ = UpDownRoutes(star, one).onward(np.array([0]), None, one, np.array([False]))
-    >>> star.links[link].tolist()
-    [[0, 2]]
+    Of several links on shortest paths the destination picks one, so that routes spread. O(num_links
+    x num_targets) time, O(num_nodes x num_targets) memory.
     """
 
     def __init__(self, topology: Topology, targets: Int64Array) -> None:
@@ -213,19 +163,7 @@ class UpDownRoutes:
     def onward(
         self, at: Int64Array, src: Int64Array, dst: Int64Array, turned: BoolArray
     ) -> tuple[Int64Array, Int64Array, BoolArray]:
-        """The next link, its virtual-channel class, and whether it leads down.
-
-        Parameters
-        ----------
-        at, src, dst : numpy.ndarray, int64 (n,)
-            Where each message is, comes from and goes to.
-        turned : numpy.ndarray, bool (n,)
-            Whether it has gone down before.
-
-        Returns
-        -------
-        tuple of numpy.ndarray (n,)
-        """
+        """The next link of each message, its class, and whether it leads down, all (n,)."""
         column = np.searchsorted(self._targets, dst)
         link = np.where(turned, self._next_down[at, column], self._next[at, column])
         # A link that is both up and down counts as up: from behind it no destination is farther.

@@ -19,24 +19,7 @@ class Blocks(NamedTuple):
 
 
 def fingerprint(title: str, parts: Iterable[tuple[Any, str]]) -> str:
-    """SHA-256, in hex, of arrays, each after its length.
-
-    Parameters
-    ----------
-    title : str
-        What the arrays are, with a version.
-    parts : iterable of (array_like, str)
-        Numbers, or `Blocks` of them, and the NumPy dtype with byte order in which to hash them.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> fingerprint("numbers", [([1, 2], "<i4")])[:8]
-    'ad180a2e'
-    """
+    """SHA-256, in hex, of arrays or `Blocks`, as the dtypes given, each after its length."""
     digest = hashlib.sha256(title.encode() + b"\0")
     for values, dtype in parts:
         blocks = values if isinstance(values, Blocks) else Blocks(np.size(values), [values])
@@ -57,25 +40,7 @@ def schedule_fingerprint(
     routes: Iterable[Any],
     waves: tuple[int, ...] = (),
 ) -> str:
-    """The hash of a schedule: all that it does on its topology, names left out.
-
-    Parameters
-    ----------
-    topology : Topology
-    collective : str
-    root : int or None
-    flow_offsets : array_like
-    columns : iterable of array_like or Blocks
-        The six row fields.
-    routes : iterable of array_like or Blocks
-        Offsets, links and classes.
-    waves : tuple of int
-        Number and period of the waves, or nothing where there is one.
-
-    Returns
-    -------
-    str
-    """
+    """The hash of a schedule: all that it does on its topology, names left out."""
     counts = [topology.num_ranks, topology.num_switches, -1 if root is None else root]
     return fingerprint(
         f"multitree.schedule.v1 {collective}",
@@ -100,24 +65,7 @@ _OP_NAMES = {0: "REDUCE", 1: "GATHER"}
 
 
 def describe_row(row: int, columns: Mapping[str, Int32Array]) -> str:
-    """Name a row for a message: its number, step, flow, op and ends.
-
-    Parameters
-    ----------
-    row : int
-    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
-        step, op, flow, src and dst.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> ones = np.ones(1, int)
-    >>> describe_row(0, dict.fromkeys(("step", "op", "flow", "src", "dst"), ones))
-    'Row 0 (step 1, flow 1, GATHER 1 -> 1)'
-    """
+    """Name a row for a message: "Row 0 (step 1, flow 1, GATHER 1 -> 2)"."""
     step, op, flow, src, dst = (int(columns[field][row]) for field in ROW_FIELDS[:5])
     return f"Row {row} (step {step}, flow {flow}, {_OP_NAMES.get(op, op)} {src} -> {dst})"
 
@@ -129,19 +77,7 @@ def check_shapes(
     route_links: Int32Array,
     route_classes: Int32Array,
 ) -> None:
-    """Check that columns belong together.
-
-    Parameters
-    ----------
-    columns : mapping of str to numpy.ndarray
-        The six row fields.
-    flow_offsets, route_offsets, route_links, route_classes : numpy.ndarray
-
-    Raises
-    ------
-    ScheduleError
-        If one has another shape than the others call for.
-    """
+    """Raise a ScheduleError unless columns, offsets and routes have lengths that fit."""
     if flow_offsets.ndim != 1 or len(flow_offsets) < 2:
         raise ScheduleError(
             f"Flow offsets must be at least two numbers, not of shape {flow_offsets.shape}"
@@ -162,40 +98,19 @@ def check_shapes(
 
 
 def check_waves(collective: str, num_waves: int, period: int) -> None:
-    """Check that a collective can be run in so many waves.
-
-    Parameters
-    ----------
-    collective : str
-    num_waves, period : int
-
-    Raises
-    ------
-    ScheduleError
-        If one is below 1, only one wave has a period, or ranks own parts that waves would scatter.
-    """
+    """Raise a ScheduleError unless a collective can be run in so many waves with such a period."""
     for name, value in (("Waves", num_waves), ("Period", period)):
         if type(value) is not int or not 1 <= value < MAX_WAVES:
             raise ScheduleError(f"{name} must be a whole number from 1 to 2^16 - 1, not {value!r}")
     if num_waves == 1 and period != 1:
         raise ScheduleError(f"Period of a single wave must be 1, not {period}")
+    # A rank's part would be scattered over the waves, a piece in each.
     if num_waves > 1 and collective in ("reduce_scatter", "all_gather"):
         raise ScheduleError(f"Waves of {collective} must be one, not {num_waves}: ranks own a part")
 
 
 def check_ranges(columns: Mapping[str, Int32Array], num_flows: int, num_ranks: int) -> None:
-    """Check that every step, op, flow, rank and order is one that there can be.
-
-    Parameters
-    ----------
-    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
-    num_flows, num_ranks : int
-
-    Raises
-    ------
-    ScheduleError
-        If an entry is not; the message names the row.
-    """
+    """Raise a ScheduleError unless every step, op, flow, rank and order exists."""
     limits = (2**31 - 1, 2, num_flows, num_ranks, num_ranks, num_ranks)
     for field, limit in zip(ROW_FIELDS, limits, strict=True):
         values = columns[field]
@@ -215,19 +130,7 @@ def check_route_ranges(
     route_classes: Int32Array,
     num_links: int,
 ) -> None:
-    """Check that routes follow each other and that every link and class exists.
-
-    Parameters
-    ----------
-    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
-    route_offsets, route_links, route_classes : numpy.ndarray
-    num_links : int
-
-    Raises
-    ------
-    ScheduleError
-        If they do not; the message names the row.
-    """
+    """Raise a ScheduleError unless routes follow each other, and every link and class exists."""
     if route_offsets[0] != 0 or route_offsets[-1] != len(route_links):
         raise ScheduleError(
             f"Route offsets must run from 0 to {len(route_links)}, "

@@ -72,6 +72,7 @@ def execute(
     padding = num_flits * flit_elements - num_elements
     # All waves at once: they are alike, and no two touch the same elements.
     bounds = (schedule.chunks(num_flits) * flit_elements).tolist()
+    # A copy, so that buffers stay as they were.
     memory = np.pad(buffers, ((0, 0), (0, padding)))
     memory = memory.reshape(len(buffers), schedule.num_waves, bounds[-1])
     _run(schedule, memory, bounds, op)
@@ -98,28 +99,10 @@ def _run(schedule: Schedule, memory: Buffers, bounds: list[int], op: str) -> Non
 def flow_ranges(
     schedule: Schedule, num_elements: int, *, flit_bytes: int = 16, element_bytes: int = 4
 ) -> Int64Array:
-    """Where each flow's chunk begins in a buffer of elements.
+    """Where each flow's chunk begins in a buffer of elements, int64 (num_flows + 1,).
 
-    Parameters
-    ----------
-    schedule : Schedule
-    num_elements : int
-        Elements in one rank's buffer.
-    flit_bytes : int
-    element_bytes : int
-        Bytes of an element.
-
-    Returns
-    -------
-    numpy.ndarray, int64 (num_flows + 1,)
-        Flow f has elements ranges[f] up to ranges[f+1], padding cut off.
-
-    Raises
-    ------
-    ValueError
-        If `num_elements` is negative or `flit_bytes` no positive multiple of `element_bytes`.
-    ScheduleError
-        If there are several waves, in each of which a flow has a chunk.
+    Padding is cut off. A ScheduleError says that there are several waves, in each of which a flow
+    has a chunk.
     """
     flit_elements = _flit_elements(flit_bytes, element_bytes)
     if num_elements < 0:
@@ -141,26 +124,9 @@ def owned_range(
     flit_bytes: int = 16,
     element_bytes: int = 4,
 ) -> tuple[int, int]:
-    """The elements that a rank owns after reduce_scatter and before all_gather.
+    """The first element, and the one after the last, that a rank owns after reduce_scatter.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        With one flow rooted at each rank.
-    rank : int
-    num_elements : int
-        In one rank's whole buffer.
-    flit_bytes, element_bytes : int
-
-    Returns
-    -------
-    tuple of int
-        First element, and the one after the last.
-
-    Raises
-    ------
-    ScheduleError
-        If not exactly one flow is rooted at the rank.
+    A ScheduleError says that not exactly one flow is rooted at the rank.
     """
     flows = np.flatnonzero(schedule.flow_roots == rank)
     if len(flows) != 1:

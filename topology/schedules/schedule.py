@@ -308,22 +308,9 @@ class Schedule:
 def phase_of(schedule: Schedule, collective: str) -> Schedule:
     """The rows of a schedule that do another collective, steps renumbered from 0.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Usually an all-reduce.
-    collective : str
-        "reduce_scatter" and "all_gather" need one flow rooted at each rank; "broadcast"
-        and "reduce" need all trees to share their root.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If the trees are not so, or the schedule lacks the rows.
+    A ScheduleError says that it lacks these rows, or that its trees do not suit the collective: one
+    flow rooted at each rank for reduce_scatter and all_gather, one root of all for broadcast and
+    reduce.
     """
     if len(OPS_OF.get(collective, ())) != 1:
         known = ", ".join(name for name, ops in OPS_OF.items() if len(ops) == 1)
@@ -337,6 +324,7 @@ def phase_of(schedule: Schedule, collective: str) -> Schedule:
     routes = (schedule.route_links, schedule.route_classes)
     offsets, (links, classes) = select_routes(schedule.route_offsets, kept, routes)
     columns = {field: getattr(schedule, field)[kept] for field in ROW_FIELDS}
+    # Rows are sorted by step, so the first has the lowest.
     columns["step"] = columns["step"] - columns["step"][0]
     return replace(
         schedule,

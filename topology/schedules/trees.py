@@ -16,23 +16,9 @@ from multitree.topology.routing.updown import up_down
 def tree_roots(
     num_flows: int, num_ranks: int, columns: Mapping[str, Int32Array], op: Op
 ) -> Int32Array:
-    """The one rank of each flow that is a parent and no child, in the rows of one op.
+    """The root of each flow in the rows of one op, int32 (num_flows,): a parent that is no child.
 
-    Parameters
-    ----------
-    num_flows, num_ranks : int
-    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
-        op, flow, src and dst of the rows.
-    op : Op
-
-    Returns
-    -------
-    numpy.ndarray, int32 (num_flows,)
-
-    Raises
-    ------
-    ScheduleError
-        If a flow has no such rank or several.
+    A ScheduleError says that a flow has no root or several.
     """
     first, parent, child = _edges(num_ranks, columns, columns["op"] == op, op)
     is_root = np.zeros(num_flows * num_ranks, bool)
@@ -55,23 +41,9 @@ def tree_height(
     op: Op,
     num_hops: Int64Array,
 ) -> int:
-    """The most hops on any path between a root and a node of its tree, in the rows of one op.
-
-    Parameters
-    ----------
-    num_flows, num_ranks : int
-    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
-        step, op, flow, src and dst of the rows, sorted by step.
-    op : Op
-    num_hops : numpy.ndarray, int64 (num_transfers,)
-        Links on each transfer's route.
-
-    Returns
-    -------
-    int
-        0 where there are no such rows.
-    """
+    """The most hops from a root to a node, in the rows of one op, which are sorted by step."""
     rows = np.flatnonzero(columns["op"] == op)
+    # From the root outwards: a REDUCE tree is read from its last step.
     if op == Op.REDUCE:
         rows = rows[::-1]
     first, parent, child = _edges(num_ranks, columns, rows, op)
@@ -93,15 +65,9 @@ def _edges(
 
 
 class GrownRoutes(NamedTuple):
-    """Edges of trees and their routes, in the order in which they were added.
+    """Edges of trees, int32 (num_edges, 4) of step, tree, parent and child, as they were added.
 
-    Parameters
-    ----------
-    edges : numpy.ndarray, int32 (num_edges, 4)
-        Step, tree, parent and child.
-    offsets : numpy.ndarray, int64 (num_edges + 1,)
-        Edge i's route is entries off[i] to off[i+1] of the next two.
-    links, classes : numpy.ndarray, int32 (offsets[-1],)
+    Edge i's route is entries off[i] to off[i+1] of links and classes.
     """
 
     edges: Int32Array
@@ -113,37 +79,13 @@ class GrownRoutes(NamedTuple):
 def with_direct_links(
     topology: Topology, step: Int32Array, tree: Int32Array, link: Int32Array
 ) -> GrownRoutes:
-    """Edges that are one link each.
-
-    Parameters
-    ----------
-    topology : Topology
-    step, tree, link : numpy.ndarray, int32 (num_edges,)
-
-    Returns
-    -------
-    GrownRoutes
-    """
+    """Edges that are one link each, from their steps, trees and links, int32 (num_edges,)."""
     edges = np.stack([step, tree, *topology.links[link].T], axis=1)
     return GrownRoutes(edges, np.arange(len(link) + 1), link, np.zeros_like(link))
 
 
 def transposed(topology: Topology) -> Topology:
-    """The same nodes and link ids, every link in the opposite direction.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    Topology
-
-    Examples
-    --------
-    >>> transposed(Topology("x", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)).links.tolist()
-    [[1, 0], [2, 1], [0, 2]]
-    """
+    """The same nodes and link ids, every link in the opposite direction."""
     counts = (topology.num_ranks, topology.num_switches)
     speeds = (topology.bandwidth_gbytes_per_s, topology.latency_ns)
     return Topology(topology.name, *counts, topology.links[:, ::-1], *speeds)
@@ -153,31 +95,8 @@ def farthest_first(grown: GrownRoutes, rest_steps: int) -> GrownRoutes:
     """The same edges with the steps that no later one needs at the end, longest routes first.
 
     So the last messages of an all-gather have the shortest routes, and in its reverse the first
-    ones: what has a longer route also leaves later there, and contributions come in order.
-
-    Parameters
-    ----------
-    grown : GrownRoutes
-        Over switches.
-    rest_steps : int
-        From a rank's joining a tree to its first passing the chunk on; still so afterwards, or
-        steps stay as they are.
-
-    Returns
-    -------
-    GrownRoutes
-
-    Notes
-    -----
-    Steps change places as a whole, so none meets other messages than before. O(num_edges).
-
-    Examples
-    --------
-    >>> edges = np.array([[0, 0, 0, 1], [1, 0, 0, 2]], np.int32)
-    >>> links = np.array([0, 1, 0, 2, 3, 4], np.int32)
-    >>> grown = GrownRoutes(edges, np.array([0, 2, 6]), links, np.zeros(6, np.int32))
-    >>> farthest_first(grown, 1).edges[:, 0].tolist()
-    [1, 0]
+    ones: what has a longer route leaves later. Steps change places as a whole, unless a rank would
+    pass a chunk on less than `rest_steps` after it got it. O(num_edges).
     """
     step, tree, parent, child = grown.edges.T.astype(np.int64)
     joined = np.full((tree.max() + 1, child.max(initial=0) + parent.max() + 1), -1)
@@ -198,21 +117,9 @@ def farthest_first(grown: GrownRoutes, rest_steps: int) -> GrownRoutes:
 
 
 def turned_around(topology: Topology, grown: GrownRoutes, *, mirrored: bool) -> GrownRoutes:
-    """Edges from child to parent.
+    """Edges from child to parent: over the reverse links if `mirrored`, else grown on `transposed`.
 
-    Parameters
-    ----------
-    topology : Topology
-        Over whose links the new edges go.
-    grown : GrownRoutes
-        Of the same topology if `mirrored`, else of `transposed`.
-    mirrored : bool
-        Whether the new edges take the reverse links.
-
-    Returns
-    -------
-    GrownRoutes
-        Up becomes down: where the two have classes of their own, these change places.
+    Up becomes down: where the two have classes of their own, these change places.
     """
     num_hops = np.diff(grown.offsets)
     last = np.repeat(grown.offsets[:-1] + grown.offsets[1:] - 1, num_hops)
@@ -235,21 +142,9 @@ def both_phases(
 ) -> tuple[Int32Array, Routes]:
     """An all-gather along grown trees, and before it the reduce-scatter in reverse.
 
-    Parameters
-    ----------
-    topology : Topology
-    grow : callable
-        Grows the trees on a topology; on the `transposed` one, too, where a link has no reverse
-        that is as fast.
-    slots : numpy.ndarray, int64 (num_links,), optional
-        Steps that a chunk takes on each link; 1 when left out. Over several it takes the most.
-
-    Returns
-    -------
-    rows : numpy.ndarray, int32 (num_transfers, 5)
-        Step, op, flow, src and dst.
-    routes : tuple of numpy.ndarray
-        Offsets, links and classes, in the order of the rows.
+    Rows are int (num_transfers, 5) of step, op, flow, src and dst, with their routes. Trees are
+    grown on the `transposed` topology, too, where a link has no reverse that is as fast; `slots`
+    are the steps that a chunk takes on each link, by default 1.
     """
     held = np.ones(topology.num_links, np.int64) if slots is None else slots
     mirrored = topology.is_symmetric and bool((held[topology.reverse] == held).all())
@@ -278,21 +173,10 @@ the 8x8 torus takes 3 to 5 % fewer cycles at 32 KiB with these, and 0.1 % more o
 
 
 class Journeys(NamedTuple):
-    """What is known of transfers before they are timed.
+    """What is known of transfers, sorted by (step, flow, src, dst), before they are timed."""
 
-    Parameters
-    ----------
-    columns : mapping of str to numpy.ndarray, int32 (num_transfers,)
-        step, op, flow, src and dst of the rows, sorted by (step, flow, src, dst).
-    first_link : numpy.ndarray, int32 (num_transfers,)
-        The link by which each transfer leaves its source.
-    num_hops : numpy.ndarray, int64 (num_transfers,)
-        Links on each transfer's route.
-    num_ranks, num_flows, num_links : int
-    """
-
-    columns: Mapping[str, Int32Array]
-    first_link: Int32Array
+    columns: Mapping[str, Int32Array]  # step, op, flow, src and dst
+    first_link: Int32Array  # by which each transfer leaves its source
     num_hops: Int64Array
     num_ranks: int
     num_flows: int
@@ -300,27 +184,11 @@ class Journeys(NamedTuple):
 
 
 def expected_order(journeys: Journeys, times: Times = LARGE_CHUNKS) -> Int32Array:
-    """Number the siblings of a step by the time at which they are expected to arrive.
+    """Number the siblings of a step by when they are expected to arrive, int32 (num_transfers,).
 
-    Siblings are REDUCE transfers of one flow to one rank in one step. Floating-point sums
-    take them in this order, and hardware that adds in a fixed order waits for the first; so
-    the first had better be the earliest.
-
-    Parameters
-    ----------
-    journeys : Journeys
-    times : tuple of int
-        `LARGE_CHUNKS` or `SMALL_CHUNKS`.
-
-    Returns
-    -------
-    numpy.ndarray, int32 (num_transfers,)
-        0 for the first sibling; 0 also where there is only one, and for GATHER rows.
-        Equal times are distinguished by `src`.
-
-    Notes
-    -----
-    O(num_transfers log num_transfers).
+    Siblings are REDUCE transfers of one flow to one rank in one step. Sums take them in this order,
+    and hardware waits for the first, so the first had better be the earliest. Equal times go by
+    `src`. O(num_transfers log num_transfers).
     """
     names = ("step", "op", "flow", "src", "dst")
     step, op, flow, src, dst = (journeys.columns[name] for name in names)
@@ -334,22 +202,11 @@ def expected_order(journeys: Journeys, times: Times = LARGE_CHUNKS) -> Int32Arra
 
 
 def expected_arrivals(journeys: Journeys, times: Times) -> Int64Array:
-    """When each transfer is expected to have arrived.
+    """When each transfer is expected to have arrived, int64 (num_transfers,), in units of `times`.
 
-    Every chunk is taken to be of one length, every port sends its rows in the order of the
-    table, and a row leaves as soon as the port is free and all its flow's arrivals of earlier
-    steps are in.
-
-    Parameters
-    ----------
-    journeys : Journeys
-    times : tuple of int
-        As for `expected_order`.
-
-    Returns
-    -------
-    numpy.ndarray, int64 (num_transfers,)
-        In the units of `times`: whole numbers, so that every platform finds the same.
+    Chunks have one length, ports send their rows in order, and a row leaves as soon as its port is
+    free and its flow's arrivals of earlier steps are in. Whole numbers: every platform finds the
+    same.
     """
     columns, link, num_hops, num_ranks, num_flows, num_links = journeys
     step, flow = columns["step"], columns["flow"].astype(np.int64)
@@ -375,17 +232,7 @@ def expected_arrivals(journeys: Journeys, times: Times) -> Int64Array:
 def sibling_groups(
     num_ranks: int, num_flows: int, step: Int32Array, flow: Int32Array, dst: Int32Array
 ) -> Int64Array:
-    """A number for each row, equal for rows of equal step, flow and destination.
-
-    Parameters
-    ----------
-    num_ranks, num_flows : int
-    step, flow, dst : numpy.ndarray, int32 (num_transfers,)
-
-    Returns
-    -------
-    numpy.ndarray, int64 (num_transfers,)
-    """
+    """A number for each row, equal for rows of equal step, flow and destination, int64."""
     # Steps are numbered without gaps, so that the product of all three fits 64 bits.
     step_index = np.unique(step, return_inverse=True)[1].astype(np.int64)
     return (step_index * num_flows + flow) * num_ranks + dst

@@ -131,19 +131,19 @@ def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_befor
         for slot in range(plan.slots[transfer]):
             start = plan.start(transfer, found.time[transfer])
             held[links, (start + slot) % period] += 1
-    assert found.settled == (held.max() <= 1), f"seed {seed}"
+    assert found.is_conflict_free == (held.max() <= 1), f"seed {seed}"
 
 
 def test_what_a_way_takes_is_all_its_latencies_its_slowest_link_and_room_for_a_longer_one():
     topology = star(8.0, 16.0, 16.0)
     _, overlay_links = pack_over_switches(topology)
     cost_model = usual_cost_model(topology)
-    paced = overlay_links.paced(cost_model)
+    of_routes = overlay_links.cost_model_of_routes(cost_model)
     for link, route in enumerate(overlay_links.routes):
-        assert paced.latency_cycles[link] == sum(cost_model.latency_cycles[route])
-        assert paced.cycles_per_flit[link] == max(cost_model.cycles_per_flit[route])
-    assert paced.message_cycles == cost_model.message_cycles + cost_model.latency_cycles.max()
-    assert (paced.num_flits, paced.part_flits) == (cost_model.num_flits, None)
+        assert of_routes.latency_cycles[link] == sum(cost_model.latency_cycles[route])
+        assert of_routes.cycles_per_flit[link] == max(cost_model.cycles_per_flit[route])
+    assert of_routes.message_cycles == cost_model.message_cycles + cost_model.latency_cycles.max()
+    assert (of_routes.num_flits, of_routes.part_flits) == (cost_model.num_flits, None)
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_transfers_of_two_slots_fill_a_link(seed):
     rng = np.random.default_rng(seed)
     reduces = [bool(flag) for flag in rng.integers(2, size=3)]
     plan = OutwardPlan(6, 1, reduces, [-1] * 3, rng.integers(0, 6, 3).tolist(), [0] * 3, [2] * 3)
-    assert RouteSearch(plan, [[0]] * 3, seed).settled, f"seed {seed}"
+    assert RouteSearch(plan, [[0]] * 3, seed).is_conflict_free, f"seed {seed}"
 
 
 def test_what_is_held_for_two_slots_goes_right_behind_another():
@@ -187,8 +187,8 @@ def test_what_is_held_for_two_slots_goes_right_behind_another():
 
 def test_three_transfers_do_not_fit_two_slots():
     plan = OutwardPlan(2, 1, [False] * 3, [-1] * 3, [0] * 3, [0] * 3, [1] * 3)
-    assert not RouteSearch(plan, [[0]] * 3, 0).settled
-    assert RouteSearch(plan._replace(period=3), [[0]] * 3, 0).settled
+    assert not RouteSearch(plan, [[0]] * 3, 0).is_conflict_free
+    assert RouteSearch(plan._replace(period=3), [[0]] * 3, 0).is_conflict_free
 
 
 def test_a_period_that_is_too_short_is_made_longer():
