@@ -55,6 +55,31 @@ def test_every_link_leads_to_a_file_and_a_heading_that_are_there(page):
     assert not lost
 
 
+ROOMS = ("topology", "hw", "nic", "sim", "host")
+PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(ROOMS)}|tests|bench|docs|examples)/[\w/.]+\.[a-z]+\b")
+DOTTED = re.compile(rf"`(?:multitree\.)?((?:{'|'.join(ROOMS)})\.[a-z_]+)\b")
+# What those who follow a document or an example make themselves, and formats of files.
+MADE = re.compile(r"nic/(multitree|card)_|bench/NAME\.py|sim\.py$")
+FORMATS = {"topology.v1", "topology.schema"}
+
+
+def test_every_file_and_module_that_a_text_names_is_there():
+    """In documents, and in docstrings and comments of the product; not in tests of made-up files."""
+    known, lost = {str(path.relative_to(ROOT)) for path in listed_files()}, []
+    known |= {str(parent) for name in known for parent in Path(name).parents}
+    texts = [*PAGES, *listed_files("docs/*.svg", "docs/*.toml", "bench/*.toml", "Makefile")]
+    texts += listed_files(*(f"{room}/*" for room in (*ROOMS, "bench", "examples")))
+    for path in texts:
+        text = path.read_bytes().decode(errors="replace")
+        found = {each for each in PATH.findall(text) if each not in known}
+        for name in set(DOTTED.findall(text)) - FORMATS:
+            folder = name.replace(".", "/")
+            found |= set() if known & {folder, f"{folder}.py"} else {name}
+        found = sorted(name for name in found if not MADE.match(name))
+        lost += [f"{path.relative_to(ROOT)}: {name}" for name in found]
+    assert not lost
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path):
     """With the docstrings of all that `multitree` exports."""
