@@ -14,8 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.host.view.chromium import Page, browser
 
 from multitree import build, torus
-from multitree.host.view.player_page import page_of
-from multitree.host.view.recording import Recording
+from multitree.host.view.player_page import Recording, page_of
 
 FILE = Path(__file__).resolve().parent / "view.png"
 MOMENT, SIZE = "time=20.62&node=9&tree=12", (1360, 860)

@@ -46,7 +46,7 @@ TOPOLOGIES = [
     dgx2(),
     among(torus(4, 4), range(12)),
 ]
-# Rings here have routes over ranks, which run in RTL through switches: tests/sim/rtl/test_switched.py.
+# Rings have routes over ranks here; RTL runs them through switches: tests/sim/rtl/test_switched.py.
 NO_CYCLE = {"mesh:5x3"}
 OTHERS = {
     "torus:4x4": ("bidirectional_ring_2d",),

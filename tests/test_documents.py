@@ -64,7 +64,7 @@ FORMATS = {"topology.v1", "topology.schema"}
 
 
 def test_every_file_and_module_that_a_text_names_is_there():
-    """In documents, and in docstrings and comments of the product; not in tests of made-up files."""
+    """In documents and in the product; tests may name files that they make."""
     known, lost = {str(path.relative_to(ROOT)) for path in listed_files()}, []
     known |= {str(parent) for name in known for parent in Path(name).parents}
     texts = [*PAGES, *listed_files("docs/*.svg", "docs/*.toml", "bench/*.toml", "Makefile")]

@@ -19,8 +19,7 @@ from multitree.host.cli.simulate import built_for
 from multitree.host.parameters import parameter
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
-from multitree.host.view.player_page import page_of
-from multitree.host.view.recording import Recording, check_playable
+from multitree.host.view.player_page import Recording, check_playable, page_of
 from multitree.sim.choice import AUTO
 from multitree.sim.sizing import link_limits
 from multitree.topology.file_io import write_file

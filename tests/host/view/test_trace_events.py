@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from multitree.host.runner import Runner
-from multitree.host.view.arrivals import lanes_of_slices, last_awaited
-from multitree.host.view.trace_events import TraceEvents, write_trace_events
+from multitree.host.view.trace_events import (
+    TraceEvents,
+    lanes_of_slices,
+    last_awaited,
+    write_trace_events,
+)
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build

@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.host.view import recording
-from multitree.host.view.columns import packed
-from multitree.host.view.player_page import FOLDER, SCRIPTS, page_of
-from multitree.host.view.recording import Recording
+from multitree.host.view import player_page
+from multitree.host.view.player_page import FOLDER, SCRIPTS, Recording, packed, page_of
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.link_model import LinkModel
 from multitree.topology.algorithms.build import build
@@ -106,9 +104,9 @@ def test_without_a_trace_the_run_lasts_all_steps_of_all_waves():
 
 def test_more_messages_than_a_page_plays_are_refused(monkeypatch):
     schedule = build(parse_topology("torus:4x4"), "multitree")
-    monkeypatch.setattr(recording, "MOST_MESSAGES", 480)
+    monkeypatch.setattr(player_page, "MOST_MESSAGES", 480)
     Recording(schedule)
-    monkeypatch.setattr(recording, "MOST_MESSAGES", 479)
+    monkeypatch.setattr(player_page, "MOST_MESSAGES", 479)
     with pytest.raises(ScheduleError, match=r"at most 479 in a page, not 480"):
         Recording(schedule)
     with pytest.raises(ScheduleError, match=r"not 960"):
