@@ -19,7 +19,7 @@ from multitree.topology.families.registry import FAMILIES
 from multitree.topology.networks.topology import Topology
 from multitree.topology.progress import report
 
-__all__ = ['LAYOUTS', 'layout_of', 'spring_layout']
+__all__ = ["LAYOUTS", "layout_of", "spring_layout"]
 
 RADIUS = 0.29
 LINK_LENGTH, LEAST_DISTANCE = 1.5, 0.75
