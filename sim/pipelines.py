@@ -138,7 +138,7 @@ class Pipelines:
     # These are the states AWAIT_HEAD to CHECK of nic/receive/header_check.py; waves add MOVE.
     head_cycles: ClassVar[int] = 4
     fetch_cycles: ClassVar[int] = 1
-    # This is the queue of nic/reduce/acknowledger.py.
+    # This is the queue of the Acknowledger in nic/reduce/reducer.py.
     least_write_cycles: ClassVar[int] = 2
     complete_cycles: ClassVar[int] = 3
     empty_cycles: ClassVar[int] = 1

@@ -133,7 +133,7 @@ def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: 
     if num_waves > 1 and shared:
         raise ScheduleError(
             f"{topology.name}: waves must be one in interfaces on shared links, not {num_waves}; "
-            "in Python `topology.unrolled` writes them out"
+            "in Python `lowering.unrolled` writes them out"
         )
 
 
