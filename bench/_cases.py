@@ -6,9 +6,9 @@ from pathlib import Path
 
 from amaranth.hdl import Fragment
 
-from multitree.hw.lanes import LEAST_STAGES
-from multitree.nic.config import MODES, Config
-from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.hw.codes import LEAST_STAGES
+from multitree.nic.driver.config import MODES, MODULE_NAME, Config
+from multitree.nic.interface import Interface
 from multitree.sim.emulator.cached_verilog import cached_verilog
 
 SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits[:adder_stages[:modes]]]"

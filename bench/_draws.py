@@ -6,10 +6,10 @@ from typing import Any
 import numpy.typing as npt
 
 from multitree.host.runner import make_buffers
-from multitree.nic.config import Config
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.nic.driver.config import Config
 from multitree.sim.rtl.loads import Upcoming
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import config_for
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.topology import Topology
 

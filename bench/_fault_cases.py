@@ -7,12 +7,12 @@ from functools import cache
 import networkx
 import numpy as np
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.sim.emulator.library import interface_verilog, switch_verilog
 from multitree.sim.emulator.states import State, expose
 from multitree.sim.faults import injection
 from multitree.sim.faults.injection import FlitField, Injection, MemoryChannel
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.algorithms.build import build
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

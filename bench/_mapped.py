@@ -17,7 +17,7 @@ from _liberty import Library
 from _memories import Memory, leave_out
 from _yosys import yosys
 
-from multitree.nic.interface import MODULE_NAME
+from multitree.nic.driver.config import MODULE_NAME
 
 LANE_UNIT = "hw.lanes.LaneUnit"
 MOST_LOADS = 16

@@ -11,7 +11,7 @@ from typing import Any
 from _cases import block_of
 from _yosys import ToolError
 
-from multitree.nic.interface import MODULE_NAME
+from multitree.nic.driver.config import MODULE_NAME
 
 STA = "sta"
 MOST_PATHS = 5000

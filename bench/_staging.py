@@ -1,6 +1,6 @@
 """What interfaces on shared links tell of staged contributions."""
 
-from multitree.nic.registers import ADDRESS
+from multitree.nic.driver.registers import ADDRESS
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.rtl.session import RtlSession
 

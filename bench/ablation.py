@@ -17,7 +17,7 @@ from multitree.host.cli.output import Working
 from multitree.host.evaluation.schemes import reduction_cycles
 from multitree.host.sizes import format_size, parse_sizes
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.networks.topology import Topology

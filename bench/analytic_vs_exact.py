@@ -24,7 +24,7 @@ from multitree.host.parameters import scaled
 from multitree.host.sizes import parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.symmetric import implicit_symmetric
 from multitree.topology.lowering import lowered

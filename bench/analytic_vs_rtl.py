@@ -17,11 +17,11 @@ import numpy as np
 
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.lowering import lowered

@@ -19,10 +19,10 @@ from multitree.host.engines import Collective, Plan
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner, make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.choice import Choice, Chooser
-from multitree.sim.inputs import shares_links
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.inputs import shares_links
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology

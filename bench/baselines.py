@@ -15,7 +15,7 @@ from typing import Any
 from multitree.host.cli.output import Working
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from multitree.host.design.names import PREFIX
-from multitree.nic.interface import MODULE_NAME
+from multitree.nic.driver.config import MODULE_NAME
 
 SPEC = "torus:2x2"
 SECONDS = 900.0

@@ -25,7 +25,7 @@ from multitree.host.cli.verilog import BENCH_SIZE, Design
 from multitree.host.design.names import PREFIX
 from multitree.host.sizes import parse_size
 from multitree.sim.cocotb.runs import RunOptions, run_benches
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 

@@ -28,9 +28,9 @@ import numpy as np
 
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import parse_size
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology

@@ -19,7 +19,7 @@ from multitree.host.cli.output import Working
 from multitree.host.sizes import parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build, build_compact
 from multitree.topology.specs import parse_topology
 

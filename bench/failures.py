@@ -14,11 +14,11 @@ from typing import Any
 
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.nic.config import Config
-from multitree.nic.table import compile_table
-from multitree.sim.link_model import LinkModel
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import compile_table
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.networks.bounds import bound_steps

@@ -29,11 +29,12 @@ from _fault_cases import (
 )
 
 from multitree.host.runner import make_buffers
-from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError, FaultCode
 from multitree.sim.emulator.library import network_library
-from multitree.sim.rtl.loads import Upcoming, limits_of
+from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.limits import limits_of
 from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
 

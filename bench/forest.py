@@ -21,7 +21,7 @@ from multitree.host.report import bound_of
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 

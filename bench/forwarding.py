@@ -16,11 +16,11 @@ from typing import Any
 
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import parse_size
-from multitree.hw.lanes import LEAST_STAGES
+from multitree.hw.codes import LEAST_STAGES
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import mesh
 from multitree.topology.schedules.execute import execute

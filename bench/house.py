@@ -21,8 +21,8 @@ import networkx
 import numpy as np
 
 from multitree import Communicator, Schedule, Topology, ring, torus
-from multitree.nic.config import Config
-from multitree.nic.table import compile_table, table_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import compile_table, table_writes
 from multitree.topology.schedules.trees import both_phases, with_direct_links
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,9 +16,9 @@ from _staging import num_staged
 
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import execute

@@ -15,8 +15,8 @@ from multitree.host.engines import needs_of
 from multitree.host.report import bound_of
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology

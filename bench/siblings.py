@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from multitree.host.runner import make_buffers
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected
 from multitree.topology.schedules.execute import execute

@@ -15,10 +15,10 @@ import numpy as np
 from _campaign import Exactness, exact_campaign
 from _draws import Draw
 
-from multitree.nic.faults import DeviceError
-from multitree.sim.link_model import MemoryTiming
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import MemoryTiming
 from multitree.topology.algorithms.build import build
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute

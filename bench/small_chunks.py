@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from multitree.host.runner import make_buffers
-from multitree.hw.lanes import LEAST_STAGES
-from multitree.sim.link_model import LinkModel
+from multitree.hw.codes import LEAST_STAGES
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import fully_connected
 from multitree.topology.lowering import unrolled

@@ -19,10 +19,10 @@ from _campaign import Exactness, exact_campaign
 from _draws import Draw
 from _staging import num_staged
 
-from multitree.nic.faults import DeviceError
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.algorithms.build import build
 from multitree.topology.arrays import rows_of_entries
 from multitree.topology.checks.verify import verify

@@ -19,8 +19,8 @@ from _cases import SPEC, Case
 from _place import missing_nextpnr, route_all
 from _yosys import ToolError, missing_yosys, yosys
 
-from multitree.nic.config import FLOW_ENTRY, ROW
-from multitree.nic.interface import MODULE_NAME
+from multitree.nic.driver.config import MODULE_NAME
+from multitree.nic.layouts import FLOW_ENTRY, ROW
 
 LANES = ("int32", "float32")
 WAVE_WIDTH = 9

@@ -19,12 +19,12 @@ from multitree.host.cli.output import Working
 from multitree.host.report import bound_of
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import format_size, parse_size
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
+from multitree.sim.timing.trace import Trace
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.networks.topology import Topology

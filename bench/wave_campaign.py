@@ -20,13 +20,13 @@ import numpy as np
 from _campaign import Exactness, exact_campaign
 
 from multitree.host.runner import make_buffers
-from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import config_for
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op

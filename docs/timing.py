@@ -23,13 +23,20 @@ from waves import Line, read_cycles, svg
 
 from multitree import DeviceError, LinkModel, build, execute, ring
 from multitree.hw.link.link import Kind, flit_layout
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, HostOp, RunSettings, run_writes
-from multitree.nic.registers import ADDRESS
-from multitree.nic.table import compile_table, table_writes
+from multitree.nic.driver.commands import (
+    ACKNOWLEDGE,
+    COMMIT,
+    START,
+    HostOp,
+    RunSettings,
+    run_writes,
+)
+from multitree.nic.driver.registers import ADDRESS
+from multitree.nic.driver.table import compile_table, table_writes
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
-from multitree.sim.link_model import MemoryTiming
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.link_model import MemoryTiming
+from multitree.sim.timing.sizing import config_for
 
 FLIT_FIELDS = [name for name, _ in flit_layout(flit_bytes=1)]
 FOLDER = Path(__file__).resolve().parent / "timing"

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from multitree.nic.driver import Driver
-from multitree.nic.program import HostOp, OpKind, Steps
+from multitree.nic.driver.commands import HostOp, OpKind, Steps
+from multitree.nic.driver.interface_driver import Driver
 
 __all__ = ["Bus", "Card"]
 
@@ -39,7 +39,7 @@ def _over_the_bus(
 
 
 class Card:
-    """One interface behind a bus; its methods are those of `nic.driver.Driver`.
+    """One interface behind a bus; its methods are those of `nic.driver.interface_driver.Driver`.
 
     The rank is for messages. After `max_polls` reads of a register a wait is given up.
     """

@@ -11,7 +11,7 @@ from multitree.host.invariant_sums import check_level
 from multitree.host.plans import CollectiveQueue, Plans
 from multitree.host.runner import Runner
 from multitree.host.work import Work
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.errors import check_type
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -12,12 +12,12 @@ from multitree.host.buffers import to_array, to_tensor
 from multitree.host.work import Outcome, finished, reduction_of
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator import verilator
-from multitree.sim.exact import library as exact_library
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import Host
-from multitree.sim.sizing import least_sizes
-from multitree.sim.trace import Trace
+from multitree.sim.native_build import why_no_compiler
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.offload import Host
+from multitree.sim.timing.sizing import least_sizes
+from multitree.sim.timing.trace import Trace
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute, owned_range
 from multitree.topology.schedules.schedule import Schedule
@@ -233,7 +233,7 @@ def why_not(name: str) -> str | None:
     if name == "torch" and importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed (pip install 'multitree[torch]')"
     if name == "exact":
-        return exact_library.why_not()
+        return why_no_compiler()
     return verilator.why_not() if name == "rtl" else None
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from multitree.host.buffers import to_tensor
 from multitree.host.engines import Collective, EngineError, Plan, why_not
 from multitree.host.report import WorkReport, report_on
-from multitree.nic.program import PortCounts, sum_of
-from multitree.sim.link_model import LinkModel
+from multitree.nic.driver.commands import PortCounts, sum_of
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["LEVELS", "InvariantSum", "check_level", "depends_on_order"]
 

@@ -6,16 +6,16 @@ from typing import Any
 
 from multitree.host.engines import CLOCKED_ENGINES
 from multitree.host.work import OPS
-from multitree.nic.config import LIMITS, Config
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.driver.config import LIMITS, Config
 from multitree.sim.choice import AUTO
-from multitree.sim.link_model import (
+from multitree.sim.timing.link_model import (
     CLOCK_GHZ,
     LEAST_MEMORY_CYCLES,
     MOST_MEMORY_CYCLES,
     LinkModel,
 )
-from multitree.sim.offload import WRITE_CYCLES
+from multitree.sim.timing.offload import WRITE_CYCLES
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.collectives import COLLECTIVES, DTYPES
 from multitree.topology.families.registry import FAMILIES

@@ -14,7 +14,7 @@ from multitree.host.report import WorkReport
 from multitree.host.runner import Runner
 from multitree.host.work import Result, Work, checked_op
 from multitree.sim.choice import AUTO, Chooser
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import PACED
 from multitree.topology.checks.verify import verify

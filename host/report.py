@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multitree.nic.program import PortCounts, sum_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import Host
-from multitree.sim.sizing import LinkLimit, link_limits, wire_bits_per_flit
+from multitree.nic.driver.commands import PortCounts, sum_of
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.offload import Host
+from multitree.sim.timing.sizing import LinkLimit, link_limits, wire_bits_per_flit
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

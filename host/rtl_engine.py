@@ -5,13 +5,14 @@ from typing import Any
 from multitree.host.buffers import to_array
 from multitree.host.engines import Collective, Engine, needs_of
 from multitree.host.work import Outcome, finished, reduction_of
-from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
-from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import Host
+from multitree.sim.native_build import Say
 from multitree.sim.rtl.loads import Upcoming
-from multitree.sim.rtl.session import Progress, RtlSession
-from multitree.sim.sizing import config_for, emulated_dtypes
+from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.inputs import Progress
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.offload import Host
+from multitree.sim.timing.sizing import config_for, emulated_dtypes
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

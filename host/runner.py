@@ -23,9 +23,9 @@ from multitree.host.engines import (
 )
 from multitree.host.report import WorkReport, report_on
 from multitree.host.work import Outcome, checked_op
-from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import WRITE_CYCLES, Host
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.offload import WRITE_CYCLES, Host
+from multitree.sim.timing.trace import Trace
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import verify

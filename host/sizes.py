@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 

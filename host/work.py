@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.host.report import WorkReport
-from multitree.nic.program import PortCounts
-from multitree.sim.trace import Trace
+from multitree.nic.driver.commands import PortCounts
+from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import make_canonical
 
 __all__ = [

@@ -10,7 +10,7 @@ from multitree.hw.axi.channels import AxiReadSignature, AxiSignature
 from multitree.hw.axi.lite import AxiLiteSignature
 from multitree.hw.component import check_integer
 from multitree.hw.link.link import LinkSignature
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.interface import ADDRESS_WIDTH, Interface, MonitorSignature
 
 __all__ = ["AXI_MODULE_NAME", "AxiInterface", "AxiPortSignature"]

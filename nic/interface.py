@@ -7,17 +7,16 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
 from multitree.hw.link.link import LinkSignature
 from multitree.hw.switch.switch import Switch
-from multitree.nic.config import NUM_HOPS, ORDER_WIDTH, Config, head_layout
 from multitree.nic.control.register_file import RegisterFile, readable
-from multitree.nic.registers import register_view
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NUM_HOPS, ORDER_WIDTH
+from multitree.nic.layouts import head_layout, register_view
 from multitree.nic.signatures import MemorySignature
 from multitree.nic.top.core import Core
 from multitree.nic.top.shared_core import SharedCore
 
 __all__ = [
     "ADDRESS_WIDTH",
-    "MODULE_NAME",
-    "SWITCH_MODULE_NAME",
     "Drain",
     "Interface",
     "MonitorSignature",
@@ -86,10 +85,6 @@ class Drain(wiring.Component):
         return m
 
 
-SWITCH_MODULE_NAME = "multitree_switch"
-"""Name of the Verilog module."""
-
-
 def switch_for(config: Config, num_ports: int) -> Switch:
     """A switch that reads the heads of such interfaces, with link buffers like theirs.
 
@@ -116,8 +111,6 @@ def switch_for(config: Config, num_ports: int) -> Switch:
 
 ADDRESS_WIDTH = 20
 """Bits of the register bus's byte address."""
-MODULE_NAME = "multitree_nic"
-"""Name of the Verilog module."""
 
 
 class MonitorSignature(wiring.Signature):

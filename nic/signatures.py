@@ -4,7 +4,9 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.memory_channel import ReadChannelSignature, WriteChannelSignature
-from multitree.nic.config import FLOW_ENTRY, ORDER_WIDTH, Config, mark_layout, sequence_width
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import ORDER_WIDTH, sequence_width
+from multitree.nic.layouts import FLOW_ENTRY, mark_layout
 
 __all__ = [
     "ArrivalSignature",

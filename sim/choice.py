@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.inputs import check_store_and_forward, shares_links
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.inputs import check_store_and_forward, shares_links
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import ALGORITHMS, PACED, check_algorithm
 from multitree.topology.collectives import check_collective

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import AUTO, Chooser
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import LinkLimit, link_limits
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import LinkLimit, link_limits
+from multitree.sim.timing.trace import Trace
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import PACED
 from multitree.topology.checks.implicit import AnySchedule, ImplicitSchedule, verify_any

@@ -1,7 +1,7 @@
 """Arguments for one example of every hardware component and signature."""
 
 from multitree.hw.stream import QuickFifo
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.topology.collectives import Op
 
 __all__ = ["ALSO", "COMPONENTS", "SIGNATURES"]

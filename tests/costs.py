@@ -4,7 +4,7 @@ import resource
 import time
 from collections import Counter
 
-from multitree.sim.emulator.cache import cache_folder
+from multitree.sim.native_build import cache_folder
 from tests.tiers import function_of, marks
 
 __all__ = ["Costs"]

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 
 from multitree import DeviceError, LinkModel, build, fully_connected, ring
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     ACKNOWLEDGE,
     COMMIT,
     START,
@@ -23,13 +21,15 @@ from multitree.nic.program import (
     reset_writes,
     run_writes,
 )
-from multitree.nic.registers import ADDRESS, ID, REGISTERS, VERSION
-from multitree.nic.table import compile_table, table_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.registers import ADDRESS, ID, REGISTERS, VERSION
+from multitree.nic.driver.table import compile_table, table_writes
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.sizing import config_for
 
 RUN = Path(__file__).resolve().parent.parent / "examples" / "c_driver" / "run.py"
 STATUS = next(register for register in REGISTERS.registers if register.name == "STATUS")

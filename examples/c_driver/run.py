@@ -21,14 +21,14 @@ from multitree import DeviceError, EngineError, build, execute, parse_topology, 
 from multitree.host.engines import needs_of
 from multitree.host.sizes import parse_size
 from multitree.hw.export.register_map import c_header
-from multitree.nic.program import DTYPE_CODES
-from multitree.nic.registers import FLOW_WINDOW, REGISTERS, TABLE_WINDOW
-from multitree.nic.table import compile_table, table_writes
+from multitree.nic.driver.config import LANE_TYPES
+from multitree.nic.driver.registers import FLOW_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.driver.table import compile_table, table_writes
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-shared", "-fPIC"]
@@ -184,7 +184,7 @@ def run(schedule, buffers, driver):
         buses = [EmulatedBus(network, rank) for rank in range(topology.num_ranks)]
         cards = Cards(driver, list(map(bus_of, buses)))
         tables = [compile_table(schedule, rank, num_flits, config) for rank in range(len(buses))]
-        dtype = DTYPE_CODES[buffers.dtype.name]
+        dtype = LANE_TYPES[buffers.dtype.name]
         settings = CSettings(dtype, 0, num_flits, LIMIT_CYCLES, LIMIT_CYCLES)
         cards.all_reduce(list(map(c_table, tables)), settings)
     content = memory.reshape(topology.num_ranks, -1)[:, : buffers[0].nbytes]

@@ -10,8 +10,8 @@ from cocotb.triggers import ClockCycles
 
 from multitree import build, ring
 from multitree.cocotb import Loader, Rank, Upcoming, draw_buffers, expected
-from multitree.nic.faults import FaultCode
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.nic.driver.faults import FaultCode
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 
 SCHEDULE = build(ring(2), "multitree")
 CORE_NS, LINK_NS = (2.0, 2.6), 3.2

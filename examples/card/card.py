@@ -19,7 +19,7 @@ from pathlib import Path
 from multitree.host.design.names import MEMORIES, DesignNames
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.version import project_version
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 
 HERE = Path(__file__).resolve().parent
 CONFIG = Config(num_ports=4)

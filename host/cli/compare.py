@@ -16,10 +16,10 @@ from multitree.host.cli.output import Working, check_format, print_csv, print_si
 from multitree.host.report import WorkReport, bound_of
 from multitree.host.runner import Runner, Seeded, check_some_ran
 from multitree.host.sizes import check_once, format_size, parse_sizes
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.choice import Candidate, Choice, Chooser
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import link_limits
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import link_limits
 from multitree.topology.algorithms.registry import COMPARED, check_algorithm
 from multitree.topology.networks.topology import Topology
 

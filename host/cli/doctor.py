@@ -11,7 +11,7 @@ import typer
 from multitree.host.cli.options import with_options
 from multitree.host.cli.output import print_json, print_pairs
 from multitree.host.engines import why_not
-from multitree.sim.emulator.cache import cache_folder, cache_size_bytes, clear_cache
+from multitree.sim.native_build import cache_folder, cache_size_bytes, clear_cache
 
 __all__ = [
     "diagnose",

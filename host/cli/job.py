@@ -12,15 +12,15 @@ from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limi
 from multitree.host.cli.output import Working, check_format, print_csv, print_json, print_table
 from multitree.host.runner import check_some_ran
 from multitree.host.sizes import check_once, parse_size
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.jobs.groups import rank_groups
 from multitree.sim.jobs.iteration import BUCKET_BYTES, OVERLAPS, CollectiveTime, JobTime, time_job
 from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job
 from multitree.sim.jobs.models import MODELS
 from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import FOLDS, SystolicArrays
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import link_limits
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import link_limits
 from multitree.topology.algorithms.registry import check_algorithm
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.networks.subsets import among

@@ -18,9 +18,9 @@ from multitree.host.parameters import (
     parameter,
     scaled,
 )
-from multitree.sim.link_model import LinkModel, problem_with
-from multitree.sim.offload import Host
-from multitree.sim.sizing import LinkLimit, link_limits
+from multitree.sim.timing.link_model import LinkModel, problem_with
+from multitree.sim.timing.offload import Host
+from multitree.sim.timing.sizing import LinkLimit, link_limits
 from multitree.topology.algorithms.build import build_compact
 from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning

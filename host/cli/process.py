@@ -37,8 +37,8 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 # By name, since only commands import the modules that define them; the help imports none.
 STATUSES = {
     "multitree.host.engines.EngineError": WRONG_INPUT,
-    "multitree.nic.faults.DeviceError": FAILED,
-    "multitree.hw.export.verilog.VerilogError": FAILED,
+    "multitree.nic.driver.faults.DeviceError": FAILED,
+    "multitree.hw.codes.VerilogError": FAILED,
 }
 """Exit status that an error stands for which is no ValueError and no OSError."""
 

@@ -10,13 +10,13 @@ from multitree.host.cli.output import check_writable
 from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import FORMATS, WriteList
 from multitree.host.engines import needs_of
-from multitree.nic.config import Config
-from multitree.nic.program import COMMIT, RunSettings, run_writes
-from multitree.nic.table import Table, compile_table, table_writes
-from multitree.sim.inputs import check_store_and_forward
-from multitree.sim.link_model import LinkModel, MemoryTiming
-from multitree.sim.rtl.loads import limits_of
-from multitree.sim.sizing import beyond_interfaces, config_for
+from multitree.nic.driver.commands import COMMIT, RunSettings, run_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import Table, compile_table, table_writes
+from multitree.sim.timing.inputs import check_store_and_forward
+from multitree.sim.timing.limits import limits_of
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import beyond_interfaces, config_for
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.file_io import write_file

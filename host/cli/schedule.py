@@ -21,11 +21,11 @@ from multitree.host.cli.options import (
 from multitree.host.cli.output import Working, check_writable, print_json, print_pairs
 from multitree.host.report import bound_of
 from multitree.host.sizes import format_size, paced, parse_size
-from multitree.nic.config import Config
-from multitree.sim.inputs import check_private
-from multitree.sim.link_model import LinkModel, MemoryTiming
-from multitree.sim.rtl.loads import Limits, limits_of
-from multitree.sim.sizing import link_limits
+from multitree.nic.driver.config import Config
+from multitree.sim.timing.inputs import check_private
+from multitree.sim.timing.limits import Limits, limits_of
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import link_limits
 from multitree.topology.checks import verify as proof
 from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.file_io import replacing

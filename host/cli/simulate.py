@@ -29,12 +29,12 @@ from multitree.host.report import WorkReport
 from multitree.host.runner import Runner, Seeded
 from multitree.host.sizes import format_size, paced, parse_sizes
 from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
-from multitree.nic.program import PortCounts
+from multitree.nic.driver.commands import PortCounts
 from multitree.sim.choice import AUTO, Choice
 from multitree.sim.emulator.verilator import WAVEFORMS
 from multitree.sim.emulator.waveform import Waveform
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["built_for", "simulate"]

@@ -19,10 +19,10 @@ from multitree.host.cli.output import print_json, print_table
 from multitree.host.cli.register_writes import WriteOptions, write_list
 from multitree.host.engines import needs_of
 from multitree.host.sizes import paced, parse_size
-from multitree.nic.config import NO_PORT
-from multitree.nic.table import Table, compile_table
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import beyond_interfaces, config_for, link_limits
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.table import Table, compile_table
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import beyond_interfaces, config_for, link_limits
 from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops

@@ -29,10 +29,10 @@ from multitree.host.engines import needs_of
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner
 from multitree.host.sizes import check_once, format_size, parse_size
-from multitree.nic.config import Config
-from multitree.nic.table import compile_table
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for, link_limits
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import compile_table
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, link_limits
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
 from multitree.topology.families.direct import torus

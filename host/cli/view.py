@@ -21,7 +21,7 @@ from multitree.host.runner import Runner
 from multitree.host.sizes import format_size, parse_size
 from multitree.host.view.player_page import Recording, check_playable, page_of
 from multitree.sim.choice import AUTO
-from multitree.sim.sizing import link_limits
+from multitree.sim.timing.sizing import link_limits
 from multitree.topology.file_io import write_file
 
 __all__ = ["view"]

@@ -9,7 +9,7 @@ from multitree.host.design.names import DesignNames
 from multitree.host.design.network_top import network_verilog
 from multitree.host.design.switch_files import switch_modules
 from multitree.hw.export.core_file import CocotbBenches
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchCase, BenchTop
 from multitree.topology.files.schedule_json import schedule_json
 from multitree.topology.lowering import lowered

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME
+from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME
 
 __all__ = ["MEMORIES", "PREFIX", "DesignNames"]
 

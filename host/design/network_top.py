@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from multitree.host.design.names import DesignNames
 from multitree.host.design.switch_files import switch_modules
 from multitree.hw.export.verilog import written_ports
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 

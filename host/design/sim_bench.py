@@ -14,10 +14,10 @@ from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import WriteList
 from multitree.hw.axi.burst import byte_address_width
 from multitree.hw.export.verilog import written_ports
-from multitree.nic.config import Config
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes
-from multitree.nic.registers import ADDRESS, ID, REGISTERS
-from multitree.nic.table import Table, compile_table, table_writes
+from multitree.nic.driver.commands import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.registers import ADDRESS, ID, REGISTERS
+from multitree.nic.driver.table import Table, compile_table, table_writes
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
 from multitree.topology.families.direct import ring

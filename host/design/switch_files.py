@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from multitree.nic.config import Config
-from multitree.nic.interface import SWITCH_MODULE_NAME, switch_for
+from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
+from multitree.nic.interface import switch_for
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology

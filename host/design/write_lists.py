@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from multitree.nic.registers import REGISTERS, Writes
+from multitree.nic.driver.registers import REGISTERS, Writes
 
 __all__ = ["FORMATS", "WriteList"]
 

@@ -15,7 +15,7 @@ from multitree.host.peers.progress import Progress, Steps, Waiting
 from multitree.host.plans import Plans
 from multitree.host.report import WorkReport
 from multitree.host.runner import Runner
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 

@@ -15,8 +15,8 @@ from multitree.host.evaluation.point import Point, SweepError
 from multitree.host.parameters import Parameter, swept_parameters
 from multitree.host.sizes import parse_size
 from multitree.host.work import OPS
-from multitree.nic.config import LIMITS
-from multitree.sim.link_model import problem_with
+from multitree.nic.driver.config import LIMITS
+from multitree.sim.timing.link_model import problem_with
 from multitree.topology.errors import ContentError, choice, integer, label, positive, shown
 from multitree.topology.file_io import naming, read_text
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import get_type_hints
 
 from multitree.host.parameters import interface_model, parameter
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["COLUMNS", "Point", "PointResult", "SweepError"]
 

@@ -15,12 +15,12 @@ from typing import Any
 from multitree.host.evaluation.point import Point, PointResult, SweepError
 from multitree.host.evaluation.sources import Source, network_of
 from multitree.host.runner import Runner, Seeded
-from multitree.nic.program import DEPENDENCIES
-from multitree.nic.registers import VERSION
+from multitree.nic.driver.commands import DEPENDENCIES
+from multitree.nic.driver.registers import VERSION
 from multitree.sim.choice import AUTO
-from multitree.sim.emulator.cache import content_key
 from multitree.sim.estimate import schedule_for
-from multitree.sim.link_model import LinkModel
+from multitree.sim.native_build import content_key
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.registry import PACED
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -8,8 +8,8 @@ import numpy as np
 from multitree.host.evaluation.figure import Request
 from multitree.host.evaluation.point import Point, PointResult
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.inputs import shares_links
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.inputs import shares_links
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.arrays import largest_group
 from multitree.topology.collectives import Op

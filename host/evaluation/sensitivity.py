@@ -21,9 +21,9 @@ from multitree.host.evaluation.timed import Timed, Wanted, timed, value_of
 from multitree.host.runner import Seeded
 from multitree.host.sizes import format_size
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import WRITE_CYCLES, Host
-from multitree.sim.sizing import wire_bits_per_flit
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.offload import WRITE_CYCLES, Host
+from multitree.sim.timing.sizing import wire_bits_per_flit
 from multitree.topology.progress import report
 
 __all__ = ["SENSITIVITY"]

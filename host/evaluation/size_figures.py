@@ -19,9 +19,9 @@ from multitree.host.evaluation.schemes import (
     schedule_of,
 )
 from multitree.host.evaluation.timed import Timed, Wanted, timed, value_of
-from multitree.nic.config import FLOW_ENTRY, SHARED_FLOW, row_layout
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, row_layout
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.lowering import as_sent
 from multitree.topology.specs import parse_topology

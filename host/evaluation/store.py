@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from multitree.host.csv_rows import write_csv
 from multitree.host.evaluation.point import COLUMNS, Point, PointResult, SweepError
 from multitree.host.evaluation.sources import Source
-from multitree.sim.emulator.cache import content_key
+from multitree.sim.native_build import content_key
 from multitree.topology.file_io import TEMPORARY, write_file
 
 __all__ = ["RunLog", "Store", "check_parquet", "csv_text", "parquet_bytes", "point_key"]

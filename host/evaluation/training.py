@@ -25,7 +25,7 @@ from multitree.sim.jobs.job import Job
 from multitree.sim.jobs.models import EVALUATED
 from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.errors import ScheduleError
 from multitree.topology.progress import report
 from multitree.topology.specs import parse_topology

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from multitree.host.view.layout import Layout, lanes_of
 from multitree.host.view.placement import layout_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.columns import ROW_FIELDS

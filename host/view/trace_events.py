@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.sim.trace import Trace
+from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import Op
 from multitree.topology.file_io import replacing
 from multitree.topology.progress import report

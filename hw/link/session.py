@@ -4,12 +4,10 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import ControlSignature, Kind
 
-__all__ = ["PERIOD_CYCLES", "LinkSession", "bring_up"]
-
-PERIOD_CYCLES = 16
-"""From one control flit of a link that is not up to the next."""
+__all__ = ["LinkSession", "bring_up"]
 
 
 def bring_up(m, end, session, transmitter, receiver):

@@ -4,10 +4,11 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config, row_layout
 from multitree.nic.control.checker import Checker
 from multitree.nic.control.memories import FlowMemory, TableMemory
 from multitree.nic.control.register_file import Snapshot, writable
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import row_layout
 from multitree.nic.signatures import LookupSignature
 
 __all__ = ["Tables"]

@@ -6,19 +6,16 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.component import is_synthesised
 from multitree.hw.crc import CRC32_INIT, crc32_step
-from multitree.nic.config import (
+from multitree.nic.driver.config import MODES, Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import NO_PORT, OP_GATHER, OP_NOP, UNKNOWN
+from multitree.nic.layouts import (
     FLOW_ENTRY,
-    MODES,
-    NO_PORT,
-    OP_GATHER,
-    OP_NOP,
     SHARED_FLOW,
-    UNKNOWN,
-    Config,
+    register_layout,
+    register_view,
     row_layout,
 )
-from multitree.nic.faults import FaultCode
-from multitree.nic.registers import register_layout, register_view
 
 __all__ = [
     "Checker",

@@ -4,8 +4,8 @@ from amaranth import Array, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config
-from multitree.nic.registers import PORT_COUNTERS
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.registers import PORT_COUNTERS
 
 __all__ = ["ActivitySignature", "PortCounters", "count_activity"]
 

@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.check_bits import check_of, check_width, is_intact
-from multitree.nic.config import FLOW_ENTRY, Config, row_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import FLOW_ENTRY, row_layout
 from multitree.nic.signatures import LookupSignature
 
 __all__ = ["BankedMemory", "FlowMemory", "TableMemory"]

@@ -5,9 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import fault_record_width
-from multitree.nic.config import NO_PORT, UNKNOWN, Config
-from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.registers import register_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import NO_PORT, UNKNOWN
+from multitree.nic.layouts import register_layout
 from multitree.nic.signatures import WaitSignature
 
 __all__ = [

@@ -8,14 +8,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.axi.lite import RegisterRequestSignature, RegisterResponseSignature
-from multitree.nic.registers import (
+from multitree.nic.driver.registers import (
     FLOW_WINDOW,
     PORT_WINDOW,
     REGISTERS,
     ROUTE_WINDOW,
     TABLE_WINDOW,
-    register_view,
 )
+from multitree.nic.layouts import register_view
 
 __all__ = [
     "OF_THE_TABLE",

@@ -11,7 +11,7 @@ from amaranth.utils import ceil_log2
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.check_bits import check_of, check_width, is_intact
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.signatures import QuerySignature, ReportSignature
 
 __all__ = ["DependencyTracker", "ask_always", "connect_report"]

@@ -4,12 +4,10 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import (
-    Config,
-    job_layout,
-)
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
 from multitree.nic.forward.positions import beginning_layout, position_width
+from multitree.nic.layouts import job_layout
 from multitree.nic.signatures import QuerySignature, RunSignature, WaitSignature
 
 __all__ = ["ChunkFinder", "found_layout"]

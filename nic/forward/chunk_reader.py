@@ -6,14 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked, has_parity, parity_of
 from multitree.hw.stream import QuickFifo, Register, counted_down, room_after
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
 from multitree.nic.forward.chunk_finder import found_layout
 from multitree.nic.forward.positions import ForwardSignature, kept_width, lead, position_width
-from multitree.nic.signatures import (
-    MemoryReadSignature,
-    WaitSignature,
-)
+from multitree.nic.signatures import MemoryReadSignature, WaitSignature
 
 __all__ = ["ChunkReader", "LocalReader", "MergedQueue", "place_layout"]
 

@@ -7,13 +7,11 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.check_bits import Checked
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import QuickFifo, counted_down
-from multitree.nic.config import (
-    Config,
-    job_layout,
-)
+from multitree.nic.driver.config import Config
 from multitree.nic.forward.chunk_finder import ChunkFinder, found_layout
 from multitree.nic.forward.chunk_reader import ChunkReader, LocalReader
 from multitree.nic.forward.positions import ForwardSignature, beginning_layout
+from multitree.nic.layouts import job_layout
 from multitree.nic.signatures import (
     MemoryReadSignature,
     QuerySignature,

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import parity_of, parity_width
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 
 __all__ = [
     "ForwardSignature",

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
 from multitree.hw.stream import QuickFifo
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.forward.chunk_finder import found_layout
 from multitree.nic.forward.positions import lead, position_width
 

@@ -7,8 +7,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from multitree.hw.check_bits import check_of, check_width, is_intact
-from multitree.nic.config import FLOW_ENTRY, OP_GATHER, Config
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import OP_GATHER
+from multitree.nic.layouts import FLOW_ENTRY
 
 __all__ = ["DuplicateFilter", "Expectation", "refusal"]
 

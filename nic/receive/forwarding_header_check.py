@@ -7,16 +7,11 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo, counted_down
-from multitree.nic.config import (
-    OP_GATHER,
-    UNKNOWN,
-    Config,
-    flit_stream,
-    head_layout,
-    job_layout,
-)
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import OP_GATHER, UNKNOWN
 from multitree.nic.forward.positions import beginning_layout, position_width
+from multitree.nic.layouts import flit_stream, head_layout, job_layout
 from multitree.nic.receive.head_reader import TURN_WIDTH, HeadReader, ahead_layout, message_layout
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import (

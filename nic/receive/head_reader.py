@@ -5,14 +5,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import (
-    NO_PORT,
-    OP_GATHER,
-    Config,
-    flit_stream,
-    head_layout,
-)
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import NO_PORT, OP_GATHER
+from multitree.nic.layouts import flit_stream, head_layout
 from multitree.nic.receive.duplicate_filter import DuplicateFilter, Expectation, refusal
 from multitree.nic.send.rows import WaveOffset, last_child_of
 from multitree.nic.signatures import LookupSignature, RunSignature

@@ -7,8 +7,10 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import OP_GATHER, UNKNOWN, Config, flit_stream, head_layout
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import OP_GATHER, UNKNOWN
+from multitree.nic.layouts import flit_stream, head_layout
 from multitree.nic.receive.duplicate_filter import DuplicateFilter, Expectation, refusal
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.send.rows import WaveOffset

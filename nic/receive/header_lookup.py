@@ -6,15 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.link.link import Kind
-from multitree.nic.config import (
-    OP_GATHER,
-    ORDER_WIDTH,
-    SHARED_FLOW,
-    Config,
-    flit_stream,
-    head_layout,
-)
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import OP_GATHER, ORDER_WIDTH
+from multitree.nic.layouts import SHARED_FLOW, flit_stream, head_layout
 from multitree.nic.signatures import LookupSignature, ReservationSignature, RunSignature, Verdict
 
 __all__ = ["HeaderLookup", "place_layout"]

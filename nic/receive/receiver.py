@@ -4,13 +4,14 @@ from amaranth import Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config, flit_stream
+from multitree.nic.driver.config import Config
 from multitree.nic.forward.positions import (
     ForwardSignature,
     PositionsSignature,
     beginning_layout,
     kept_width,
 )
+from multitree.nic.layouts import flit_stream
 from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer

@@ -7,8 +7,9 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo
-from multitree.nic.config import Config, flit_stream
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
+from multitree.nic.layouts import flit_stream
 from multitree.nic.receive.header_lookup import place_layout
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import RunSignature, TurnSignature

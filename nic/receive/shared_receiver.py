@@ -5,8 +5,9 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin, stay
-from multitree.nic.config import Config, flit_stream
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.layouts import flit_stream
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.receive.shared_lane import SharedLane
 from multitree.nic.reduce.reducer import Reducer, item_layout

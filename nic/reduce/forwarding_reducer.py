@@ -3,8 +3,7 @@
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import job_layout
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.faults import Awaited
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.nic.forward.positions import (
     ForwardSignature,
@@ -14,12 +13,9 @@ from multitree.nic.forward.positions import (
     kept_width,
 )
 from multitree.nic.forward.write_order import WriteOrder
+from multitree.nic.layouts import job_layout
 from multitree.nic.reduce.reducer import Reducer
-from multitree.nic.signatures import (
-    QuerySignature,
-    RunSignature,
-    WaitSignature,
-)
+from multitree.nic.signatures import QuerySignature, RunSignature, WaitSignature
 from multitree.topology.collectives import Op
 
 __all__ = ["ForwardingReducer"]

@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.check_bits import Checked
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.hw.stream import Fifo, QuickFifo, Register, room_after
-from multitree.nic.config import Config, mark_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import lane_types, mark_layout
 from multitree.nic.signatures import ArrivalSignature, MemoryReadSignature, MemoryWriteSignature
 
 __all__ = ["Acknowledger", "Reducer", "item_layout"]
@@ -165,7 +166,7 @@ class Reducer(wiring.Component):
         m.submodules.writes = writes = Checked(QuickFifo, shape=place, depth=depth)
         m.submodules.marks = marks = Checked(Fifo, shape=mark_layout(config), depth=depth)
         m.submodules.adder = adder = LaneUnit(
-            flit_bytes=config.flit_bytes, dtypes=config.lane_types, stages=config.adder_stages
+            flit_bytes=config.flit_bytes, dtypes=lane_types(config), stages=config.adder_stages
         )
         m.submodules.acknowledger = acknowledger = Acknowledger(config)
 

@@ -6,8 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
 from multitree.hw.stream import QuickFifo, Register
-from multitree.nic.config import CONTRIBUTION, ORDER_WIDTH, SHARED_FLOW, Config
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import ORDER_WIDTH
+from multitree.nic.layouts import CONTRIBUTION, SHARED_FLOW
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import LookupSignature, MemoryReadSignature, RunSignature
 

@@ -8,7 +8,9 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.check_bits import Checked, check_of, check_width, is_intact
 from multitree.hw.stream import Fifo
-from multitree.nic.config import CONTRIBUTION, OP_GATHER, ORDER_WIDTH, Config, mark_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import OP_GATHER, ORDER_WIDTH
+from multitree.nic.layouts import CONTRIBUTION, mark_layout
 from multitree.nic.signatures import ArrivalSignature, ReservationSignature, TurnSignature, Verdict
 
 __all__ = ["ReductionSequencer"]

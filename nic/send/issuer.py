@@ -4,8 +4,9 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config, descriptor_layout, job_layout
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
+from multitree.nic.layouts import descriptor_layout, job_layout
 from multitree.nic.signatures import QuerySignature, RunSignature, WaitSignature
 
 __all__ = ["Issuer"]

@@ -6,9 +6,11 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
 from multitree.hw.stream import QuickFifo
-from multitree.nic.config import OP_NOP, Config, job_layout, row_layout
 from multitree.nic.control.checker import RowCheck, flow_check
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import OP_NOP
+from multitree.nic.layouts import job_layout, row_layout
 from multitree.nic.send.rows import StepCounter, WaveOffset, job_of
 from multitree.nic.signatures import LookupSignature, RunSignature
 

@@ -7,7 +7,9 @@ from amaranth import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import NO_PORT, OP_GATHER, SHARED_FLOW, Config, job_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NO_PORT, OP_GATHER
+from multitree.nic.layouts import SHARED_FLOW, job_layout
 from multitree.nic.signatures import RunSignature
 
 __all__ = ["StepCounter", "WaveOffset", "job_of", "last_child_of", "shared_job_of"]

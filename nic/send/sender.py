@@ -7,17 +7,12 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo, Register
-from multitree.nic.config import (
-    NO_PORT,
-    Config,
-    descriptor_layout,
-    flit_stream,
-    head_layout,
-    job_layout,
-)
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
+from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.nic.forward.positions import ForwardSignature, beginning_layout
+from multitree.nic.layouts import descriptor_layout, flit_stream, head_layout, job_layout
 from multitree.nic.send.issuer import Issuer
 from multitree.nic.signatures import (
     MemoryReadSignature,

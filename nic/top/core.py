@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.component import add_instances
 from multitree.hw.link.link import LinkSignature
-from multitree.nic.config import Config
 from multitree.nic.control.banks import Tables
 from multitree.nic.control.checker import SettingsCheck
 from multitree.nic.control.collective import Control
@@ -16,9 +15,11 @@ from multitree.nic.control.counters import count_activity
 from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.control.register_file import readable, writable
 from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.registers import identity
 from multitree.nic.forward.positions import beginning_layout
-from multitree.nic.registers import identity, register_view
+from multitree.nic.layouts import register_view
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from multitree.nic.signatures import ArrivalSignature, MemorySignature, RunSignature

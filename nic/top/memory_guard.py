@@ -4,8 +4,8 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.signatures import MemorySignature, RunSignature
 
 __all__ = ["MemoryGuard"]

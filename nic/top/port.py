@@ -9,19 +9,16 @@ from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
 from multitree.hw.link.port import LinkPort
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
-from multitree.nic.config import (
-    JOB_QUEUE_DEPTH,
-    Config,
-    job_layout,
-)
 from multitree.nic.control.counters import ActivitySignature
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import JOB_QUEUE_DEPTH, Config
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.forward.positions import (
     ForwardSignature,
     PositionsSignature,
     beginning_layout,
     kept_width,
 )
+from multitree.nic.layouts import job_layout
 from multitree.nic.receive.receiver import ForwardingReceiver, Receiver
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reducer import item_layout

@@ -5,13 +5,13 @@ from dataclasses import replace
 from amaranth import Cat, Const, Signal
 from amaranth.lib import wiring
 
-from multitree.nic.config import Config
 from multitree.nic.control.register_file import writable
 from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.layouts import register_view
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
-from multitree.nic.registers import register_view
 from multitree.nic.top.core import Core
 
 __all__ = ["SharedCore"]

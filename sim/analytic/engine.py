@@ -12,9 +12,9 @@ from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLi
 from multitree.sim.analytic.shared_links import shared_analytic
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.translated import translated
-from multitree.sim.inputs import check_private, check_skews, shares_links
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.inputs import check_private, check_skews, shares_links
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule

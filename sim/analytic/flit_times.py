@@ -4,9 +4,9 @@ from bisect import bisect_right
 from heapq import heappop, heappush
 from itertools import pairwise
 
-from multitree.nic.receive.shared_lane import AHEAD_FLITS
+from multitree.hw.codes import AHEAD_FLITS
 from multitree.sim.analytic.messages import Channels, Messages
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["FlitTimes"]
 

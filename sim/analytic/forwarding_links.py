@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitree.nic.receive.forwarding_header_check import AHEAD_FLITS
+from multitree.hw.codes import AHEAD_FLITS
 from multitree.sim.analytic.link_buffers import NEVER
 from multitree.sim.analytic.private_links import (
     BoolArray,
@@ -13,7 +13,7 @@ from multitree.sim.analytic.private_links import (
     PrivateLinks,
 )
 from multitree.sim.analytic.table_rows import TableRows
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.receive.shared_lane import AHEAD_FLITS
-from multitree.nic.routed_rows import places_in_sums
-from multitree.sim.link_model import LinkModel
+from multitree.hw.codes import AHEAD_FLITS
+from multitree.nic.driver.routed_rows import places_in_sums
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.collectives import Op
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.sim.analytic.table_rows import idle_before
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
 

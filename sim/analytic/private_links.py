@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from multitree.sim.analytic.link_buffers import NEVER, LinkBuffers
 from multitree.sim.analytic.table_rows import TableRows
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 

@@ -7,7 +7,7 @@ from enum import Enum
 import numpy as np
 
 from multitree.sim.analytic.messages import LAST, EventQueue, Messages
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = [
     "ReductionSequencers",

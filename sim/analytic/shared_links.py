@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import NUM_HOPS
+from multitree.nic.driver.formats import NUM_HOPS
 from multitree.sim.analytic.messages import EventQueue, channels_of, messages_of
 from multitree.sim.analytic.shared_receivers import Receivers
 from multitree.sim.analytic.shared_senders import Senders
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.wormhole import WormholeChannels
-from multitree.sim.inputs import check_store_and_forward
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.inputs import check_store_and_forward
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import as_sent, header_only_ops

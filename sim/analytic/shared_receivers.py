@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Callable
 
-from multitree.nic.receive.shared_lane import AHEAD_FLITS
+from multitree.hw.codes import AHEAD_FLITS
 from multitree.sim.analytic.messages import EventQueue, Messages
 from multitree.sim.analytic.reduction import ReductionSequencers, Spans, Verdict
 from multitree.sim.analytic.wormhole import WormholeChannels
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["Receivers"]
 

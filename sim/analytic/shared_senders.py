@@ -8,7 +8,7 @@ from multitree.sim.analytic.messages import EventQueue, Messages
 from multitree.sim.analytic.reduction import Spans
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.wormhole import WormholeChannels
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["Senders"]
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Ranks", "TableRows", "idle_before"]
@@ -106,7 +106,7 @@ def idle_before(schedule: Schedule) -> tuple[IntArray, IntArray]:
     """
     stage, step = np.divmod(schedule.step.astype(np.int64), schedule.period)
     src, waves = schedule.src.astype(np.int64), np.arange(schedule.num_waves)
-    # It is the order of rows of nic/table.py.
+    # It is the order of rows of nic/driver/table.py.
     order = np.lexsort((-stage, step, src))
     length = np.bincount(src, minlength=schedule.topology.num_ranks)
     place = np.empty_like(order)

@@ -10,8 +10,8 @@ from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.generations import generations_of
 from multitree.sim.analytic.private_links import PrivateLinks
 from multitree.sim.analytic.table_rows import Ranks, TableRows
-from multitree.sim.link_model import LinkModel
-from multitree.sim.trace import Trace
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.translations import Translations
 from multitree.topology.schedules.schedule import Schedule

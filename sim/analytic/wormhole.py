@@ -5,7 +5,7 @@ from typing import Protocol
 
 from multitree.sim.analytic.flit_times import FlitTimes
 from multitree.sim.analytic.messages import LAST, Channels, EventQueue, Messages
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["Ends", "WormholeChannels"]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.stalls import LEVELS
 from multitree.topology.files.load_save import load_schedule
 from multitree.topology.schedules.schedule import Schedule

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.link_end import LINK_FAULTS
 from multitree.sim.cocotb.stalls import LEVELS, STALLS
 from multitree.topology.collectives import OPS, Op

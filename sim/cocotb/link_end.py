@@ -5,17 +5,16 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
-from multitree.hw.link.link import Kind
-from multitree.hw.link.session import PERIOD_CYCLES
-from multitree.nic.config import Config
+from multitree.hw.codes import PERIOD_CYCLES, Kind
+from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.pins import Pins
 from multitree.sim.cocotb.stalls import Stall
 
 __all__ = ["CONTROL_KINDS", "KINDS", "LINK_FAULTS", "Flit", "LinkEnd", "LinkSessionModel"]
 
-KINDS: dict[str, int] = {kind.name: int(kind.value) for kind in cast(Any, Kind)}
+KINDS: dict[str, int] = {kind.name: kind.value for kind in Kind}
 """Kinds of flits by their names."""
 CONTROL_KINDS = tuple(KINDS[name] for name in ("DOWN", "INIT", "UP", "FAULT"))
 """Kinds of the flits that carry no data."""

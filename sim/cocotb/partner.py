@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from multitree.nic.config import Config, sequence_width
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import sequence_width
 from multitree.sim.cocotb.link_end import KINDS, Flit, LinkEnd
 from multitree.sim.cocotb.reference import Collective, Message, message_of
 from multitree.topology.collectives import Op

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.cocotb.memory import CHANNELS, AxiMemory, Memory
 from multitree.sim.cocotb.reference import as_flits, check_rank
 from multitree.sim.cocotb.register_host import RegisterHost

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import Config, head_layout
-from multitree.nic.program import RunSettings
-from multitree.nic.routed_rows import places_in_sums, routes_of
+from multitree.nic.driver.commands import RunSettings
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import head_format
+from multitree.nic.driver.routed_rows import places_in_sums, routes_of
 from multitree.sim.cocotb.link_end import KINDS, Flit
 from multitree.sim.rtl.loads import Load, Upcoming
 from multitree.topology.collectives import DTYPES, Op, combine
@@ -118,14 +119,14 @@ def frame(
     KeyError
         If a head has no such field.
     """
-    layout = head_layout(config)
+    places = head_format(config)
     # Heads on private links have a wave, those on shared ones an order and a route.
-    named = {name: value for name, value in message._asdict().items() if name in dict(layout)}
-    size = len(flits) & (1 << layout["size"].width) - 1
-    values = {**named, "size": size} | fields
+    named = {name: value for name, value in message._asdict().items() if name in places.fields}
+    values = {**named, "size": len(flits)} | fields
 
     def head(**more: int) -> int:
-        return int(layout.const(values | more).as_value().value)
+        given = (values | more).items()
+        return places.pack(**{name: value & places.mask(name) for name, value in given})
 
     if not len(flits):
         return [(KINDS["SINGLE"], head())]
@@ -141,11 +142,10 @@ def frame(
 
 def message_of(config: Config, port: int, payload: int) -> tuple[Message, int]:
     """Message that a head's payload names, and the number of its collective."""
-    layout = head_layout(config)
-    head = layout.from_bits(payload & (1 << layout.size) - 1)
+    head = head_format(config).unpack(payload)
     names = ("order", "route") if config.shared else ("wave",)
-    place = {name: int(head[name]) for name in names}
-    return Message(int(head.op), int(head.flow), port, **place), int(head.sequence)
+    place = {name: head[name] for name in names}
+    return Message(head["op"], head["flow"], port, **place), head["sequence"]
 
 
 def collective_of(

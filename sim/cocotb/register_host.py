@@ -7,8 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, First
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
-from multitree.nic.driver import Counters, Driver
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     ACKNOWLEDGE,
     Fault,
     HostOp,
@@ -17,8 +16,9 @@ from multitree.nic.program import (
     Steps,
     decode_fault,
 )
-from multitree.nic.registers import ADDRESS, register_field
-from multitree.nic.table import Table
+from multitree.nic.driver.interface_driver import Counters, Driver
+from multitree.nic.driver.registers import ADDRESS, register_field
+from multitree.nic.driver.table import Table
 from multitree.sim.cocotb.pins import is_high
 
 __all__ = ["RegisterHost"]

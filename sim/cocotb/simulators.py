@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 
 from cocotb_tools.runner import get_runner
 
-from multitree.hw.export.verilog import VerilogError
-from multitree.sim.emulator.cache import cached, content_key
+from multitree.hw.codes import VerilogError
 from multitree.sim.emulator.verilator import FST_COMPRESSION, verilator_home, why_not
+from multitree.sim.native_build import cached, content_key
 
 __all__ = ["MAKE_VARIABLES", "SIMULATORS", "BenchError", "TestResult", "missing", "simulate"]
 

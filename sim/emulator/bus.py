@@ -1,7 +1,7 @@
 """Access to the registers of one interface of an emulated network."""
 
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import HostOp
+from multitree.nic.driver.commands import HostOp
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.network import Network
 
 __all__ = ["EmulatedBus"]

@@ -8,7 +8,7 @@ from typing import Any
 from amaranth.lib import wiring
 
 from multitree.hw.export.verilog import chosen_yosys, generate
-from multitree.sim.emulator.cache import cached, content_key
+from multitree.sim.native_build import cached, content_key
 
 __all__ = ["cached_verilog"]
 

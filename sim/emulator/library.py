@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from multitree.hw.check_bits import check_columns, check_width
-from multitree.nic.config import Config, head_layout
-from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME, Interface, switch_for
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
+from multitree.nic.driver.formats import head_format
+from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.interface import Interface, switch_for
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.states import expose, poke_macro
-from multitree.sim.emulator.verilator import Say, build_library
-from multitree.topology.networks.topology import Topology
+from multitree.sim.emulator.verilator import build_library
+from multitree.sim.native_build import Say
 
 __all__ = [
     "harness_sources",
     "interface_verilog",
-    "most_switch_ports",
     "network_library",
     "switch_verilog",
 ]
@@ -69,11 +69,6 @@ def switch_verilog(config: Config, num_ports: int) -> str:
     str
     """
     return cached_verilog(switch_for, config, num_ports, name=SWITCH_MODULE_NAME, emulated=True)
-
-
-def most_switch_ports(topology: Topology) -> int:
-    """Ports of a network's largest switch, 0 where there is none."""
-    return int(topology.num_ports[topology.num_ranks :].max(initial=0))
 
 
 def network_library(
@@ -155,7 +150,7 @@ def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]
 
 def _ports_header(config: Config, num_switch_ports: int) -> str:
     """Sizes that the harness is compiled for."""
-    sequence = head_layout(config)["sequence"]
+    sequence = head_format(config)["sequence"]
     ports, switch_ports = (
         " ".join(f"X({port})" for port in range(count))
         for count in (config.num_ports, num_switch_ports)

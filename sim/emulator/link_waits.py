@@ -1,9 +1,9 @@
 """Waits for the links of a network: until they are up, and until they are idle."""
 
-from multitree.hw.link.session import PERIOD_CYCLES
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import HostOp
-from multitree.nic.registers import ADDRESS
+from multitree.hw.codes import PERIOD_CYCLES
+from multitree.nic.driver.commands import HostOp
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.registers import ADDRESS
 from multitree.sim.emulator.network import Network
 
 __all__ = ["await_idle_links", "await_links"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 
 __all__ = ["CROSSING", "EVENT", "OP", "RESULT", "Crossings", "Native", "Status"]
 

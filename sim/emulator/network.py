@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.link.session import PERIOD_CYCLES
-from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import HostOp
+from multitree.hw.codes import PERIOD_CYCLES
+from multitree.nic.driver.commands import HostOp
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.native import OP, RESULT, Crossings, Native, Status
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.errors import TopologyError
 from multitree.topology.file_io import replacing
 from multitree.topology.networks.topology import Topology

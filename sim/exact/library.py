@@ -3,7 +3,6 @@
 import ctypes
 import functools
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.faults import DeviceError
-from multitree.sim.emulator.cache import cached, content_key
-from multitree.sim.emulator.tools import Tools
-from multitree.sim.emulator.verilator import say_on_stderr
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.exact.tables import NetworkTables
+from multitree.sim.native_build import (
+    Tools,
+    cached,
+    compiler_path,
+    compiler_version,
+    content_key,
+    say_on_stderr,
+    why_no_compiler,
+)
 
-__all__ = ["LINK", "PARAMETERS", "run_model", "why_not"]
+__all__ = ["LINK", "PARAMETERS", "run_model"]
 
 PARAMETERS = (
     *("num_ranks", "num_switches", "num_links", "num_transfers"),
@@ -60,31 +65,20 @@ class _Outputs(ctypes.Structure):
     _fields_ = [(name, ctypes.c_void_p) for name in ("sent", "arrived", "done")]
 
 
-def why_not() -> str | None:
-    """Say what is missing on this machine to compile the model; None if nothing is."""
-    if shutil.which("g++") is None:
-        return "there is no C++ compiler g++ on PATH (Debian and Ubuntu: apt-get install g++)"
-    return None
-
-
 @functools.cache
 def _library() -> Any:
     """The library, compiled once per version of the model and of the compiler."""
-    reason = why_not()
+    reason = why_no_compiler()
     if reason is not None:
         raise DeviceError(
             f"Engine 'exact' cannot run here: {reason}; without it engine 'analytic' predicts the "
             "cycles"
         )
-    compiler = str(shutil.which("g++"))
     sources = {
         path.name: path.read_text()
         for path in sorted(Path(__file__).parent.iterdir())
         if path.suffix in (".cpp", ".h")
     }
-    version = subprocess.run(
-        [compiler, "-dumpfullversion", "-dumpmachine"], capture_output=True, text=True, check=False
-    ).stdout
     named = [text for item in sources.items() for text in item]
 
     def make(folder: Path) -> None:
@@ -93,11 +87,17 @@ def _library() -> Any:
         build.mkdir()
         for name, text in sources.items():
             (build / name).write_text(text)
-        command = [compiler, *_FLAGS, "-o", str(folder / _LIBRARY), str(build / "exact.cpp")]
+        command = [
+            str(compiler_path()),
+            *_FLAGS,
+            "-o",
+            str(folder / _LIBRARY),
+            str(build / "exact.cpp"),
+        ]
         Tools(build).run(command)
         shutil.rmtree(build)
 
-    path = cached("library", content_key(*_FLAGS, version, *named), make) / _LIBRARY
+    path = cached("library", content_key(*_FLAGS, compiler_version(), *named), make) / _LIBRARY
     library = ctypes.CDLL(str(path))
     library.mt_create.argtypes = [ctypes.POINTER(_Inputs), ctypes.POINTER(_Outputs)]
     library.mt_create.restype = ctypes.c_void_p

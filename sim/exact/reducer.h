@@ -5,7 +5,7 @@
 
 namespace exact {
 
-// What a sub-message's end reports (`mark_layout` of nic/config.py).
+// What a sub-message's end reports (`mark_layout` of nic/layouts.py).
 struct Mark {
     int32_t transfer = NONE;
     uint64_t count = 0;

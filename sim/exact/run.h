@@ -34,7 +34,7 @@ struct Context {
         outputs.arrived[wave * sizes.num_transfers + transfer] = int64_t(now);
         return wave == sizes.num_waves - 1;
     }
-    // A count of sub-messages in a wave, as `count_layout` of nic/config.py has it.
+    // A count of sub-messages in a wave, as `Config.count_width` of nic/driver/config.py has it.
     uint64_t count(int64_t wave, uint64_t parts) const {
         return sizes.repeats ? uint64_t(wave) << sizes.part_width | parts : parts;
     }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.routed_rows import places_in_sums
+from multitree.nic.driver.routed_rows import places_in_sums
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.program import START, Fault, HostOp, decode_fault, origin_of
-from multitree.nic.registers import ADDRESS, register_field
+from multitree.nic.driver.commands import START, Fault, HostOp, decode_fault, origin_of
+from multitree.nic.driver.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.driver.registers import ADDRESS, register_field
 from multitree.sim.emulator.network import Network
 from multitree.sim.faults.in_flight import InFlight
 from multitree.sim.faults.wait_graph import WaitForGraph
-from multitree.sim.trace import Events, counts_of, turns_of
+from multitree.sim.timing.trace import Events, counts_of, turns_of
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.schedules.schedule import Schedule
 

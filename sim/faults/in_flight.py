@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multitree.nic.config import HOP_WIDTH, NUM_HOPS, Config, head_layout
-from multitree.nic.faults import DeviceError
-from multitree.nic.routed_rows import places_in_sums
+from multitree.hw.codes import HOP_WIDTH
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.formats import NUM_HOPS, head_format
+from multitree.nic.driver.routed_rows import places_in_sums
 from multitree.sim.emulator.native import Crossings
 from multitree.topology.schedules.schedule import Schedule
 
@@ -78,15 +80,11 @@ class InFlight:
         self._queues: dict[Channel, list[Message]] = defaultdict(list)
         self._newest: dict[int, Message] = {}
         self._rows = {schedule: _rows_by_name(schedule) for schedule in set(schedules)}
-        layout = head_layout(config)
-        fields = {name: (layout[name].offset, layout[name].width) for name in layout.members}
+        heads = head_format(config)
         for link, (found, taken) in enumerate(crossings):
             left, collective = taken.tolist(), 0
             for low, high, num_flits, vc, ended, _ in found.tolist():
-                head = {
-                    name: (low | high << 64) >> offset & (1 << width) - 1
-                    for name, (offset, width) in fields.items()
-                }
+                head = heads.unpack(low | high << 64)
                 message = self._message(link, head, collective)
                 collective = message.collective
                 # A channel keeps order, so that the flits taken are those of its first messages.

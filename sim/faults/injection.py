@@ -4,7 +4,7 @@ import enum
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from multitree.nic.registers import Writes
+from multitree.nic.driver.registers import Writes
 from multitree.sim.emulator.network import Network
 
 __all__ = [

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.routed_rows import places_in_sums
+from multitree.nic.driver.routed_rows import places_in_sums
 from multitree.sim.faults.in_flight import Channel, InFlight, Message
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule

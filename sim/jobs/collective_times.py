@@ -5,11 +5,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from multitree.nic.config import LIMITS
+from multitree.nic.driver.config import LIMITS
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.jobs.groups import GroupNetwork, Placement
 from multitree.sim.jobs.job import GROUPS, Collective
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import PACED, check_algorithm
 from multitree.topology.arrays import Int64Array

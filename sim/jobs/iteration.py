@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.job import DATA, TENSOR, Collective, Job, JobError, Stage
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.errors import check_type
 from multitree.topology.networks.topology import Topology
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from multitree.sim.jobs.layer_shapes import LayerShape
-from multitree.sim.link_model import CLOCK_GHZ
+from multitree.sim.timing.link_model import CLOCK_GHZ
 
 __all__ = ["FOLDS", "SystolicArrays"]
 

@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.driver import Counters, Driver
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     ACKNOWLEDGE,
     COMMIT,
     RESET,
@@ -20,7 +18,9 @@ from multitree.nic.program import (
     Steps,
     run_writes,
 )
-from multitree.nic.table import Table, table_writes
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.interface_driver import Counters, Driver
+from multitree.nic.driver.table import Table, table_writes
 from multitree.sim.emulator.link_waits import await_idle_links, await_links
 from multitree.sim.emulator.network import Network
 from multitree.sim.faults.diagnosis import check_responses, check_status

@@ -1,32 +1,36 @@
 """The rtl engine: every interface's generated Verilog, clocked until all are done."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import PortCounts
-from multitree.nic.table import Table
-from multitree.sim.emulator.library import most_switch_ports, network_library
+from multitree.nic.driver.commands import PortCounts
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.table import Table
 from multitree.sim.emulator.network import Network
-from multitree.sim.emulator.verilator import Say
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.faults.diagnosis import StallError, findings
 from multitree.sim.faults.injection import Injection
-from multitree.sim.inputs import Buffers, check_buffers, check_skews, elements_of, memory_of
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.native_build import Say
 from multitree.sim.rtl.hosts import RtlHost
 from multitree.sim.rtl.loads import Loader, Upcoming, check_queue
-from multitree.sim.sizing import config_for, emulated_dtypes
-from multitree.sim.trace import Trace, trace_of, turns_of
+from multitree.sim.timing.inputs import (
+    Buffers,
+    Progress,
+    check_buffers,
+    check_skews,
+    elements_of,
+    memory_of,
+)
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import config_for, emulated_dtypes
+from multitree.sim.timing.trace import Trace, trace_of, turns_of
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MemoryTiming", "Progress", "RtlSession", "Upcoming", "Waveform"]
-
-Progress = Callable[[int], None]
+__all__ = ["RtlSession"]
 
 
 class RtlSession(AbstractContextManager["RtlSession"]):
@@ -76,14 +80,7 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         self.network = Network(
             topology,
             self.config,
-            library
-            or network_library(
-                self.config,
-                num_switch_ports=most_switch_ports(topology),
-                waveform=None if waveform is None else waveform.kind,
-                ports_only=waveform is not None and waveform.ports_only,
-                say=say,
-            ),
+            library or _compiled(topology, self.config, waveform, say),
             link_model=self.link_model,
             memory_timing=timing,
             num_threads=num_threads,
@@ -217,3 +214,20 @@ class RtlSession(AbstractContextManager["RtlSession"]):
         # From the first start on, of which cycles are counted; loading is of no interest.
         if waveform is not None:
             self.network.trace_to(waveform.path, waveform.first_cycle, waveform.last_cycle)
+
+
+def _compiled(
+    topology: Topology, config: Config, waveform: Waveform | None, say: Say | None
+) -> Path:
+    """The library of a network, made now if it is not in the cache."""
+    # It needs Amaranth, which nothing else here does.
+    from multitree.sim.emulator.library import network_library
+
+    switch_ports = topology.num_ports[topology.num_ranks :]
+    return network_library(
+        config,
+        num_switch_ports=int(switch_ports.max(initial=0)),
+        waveform=None if waveform is None else waveform.kind,
+        ports_only=waveform is not None and waveform.ports_only,
+        say=say,
+    )

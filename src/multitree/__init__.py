@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
     from multitree.host.report import WorkReport
     from multitree.host.work import Work
-    from multitree.nic.faults import DeviceError
+    from multitree.nic.driver.faults import DeviceError
     from multitree.sim.estimate import Estimate, estimate
     from multitree.sim.exact.engine import exact
     from multitree.sim.jobs.iteration import JobTime, time_job
     from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
     from multitree.sim.jobs.read import load_job
     from multitree.sim.jobs.systolic_arrays import SystolicArrays
-    from multitree.sim.link_model import LinkModel
-    from multitree.sim.trace import Trace
+    from multitree.sim.timing.link_model import LinkModel
+    from multitree.sim.timing.trace import Trace
     from multitree.topology.algorithms.build import build
     from multitree.topology.algorithms.symmetric import implicit_symmetric
     from multitree.topology.checks.implicit import ImplicitSchedule, verify_implicit
@@ -105,7 +105,7 @@ _HOMES = {
     ),
     "host.report": ("WorkReport",),
     "host.work": ("Work",),
-    "nic.faults": ("DeviceError",),
+    "nic.driver.faults": ("DeviceError",),
     "sim.estimate": (
         "Estimate",
         "estimate",
@@ -124,8 +124,8 @@ _HOMES = {
     ),
     "sim.jobs.read": ("load_job",),
     "sim.jobs.systolic_arrays": ("SystolicArrays",),
-    "sim.link_model": ("LinkModel",),
-    "sim.trace": ("Trace",),
+    "sim.timing.link_model": ("LinkModel",),
+    "sim.timing.trace": ("Trace",),
     "topology.algorithms.build": ("build",),
     "topology.algorithms.symmetric": ("implicit_symmetric",),
     "topology.checks.implicit": (

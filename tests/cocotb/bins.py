@@ -1,8 +1,9 @@
 """What the random benches have to reach: every bin, by name."""
 
-from multitree.nic.config import LANE_TYPES, NO_PORT
-from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, REDUCTIONS
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS, REDUCTIONS
+from multitree.nic.driver.config import LANE_TYPES
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import NO_PORT
 from multitree.sim.cocotb.coverage import Coverage, Group
 from multitree.sim.cocotb.stalls import STALLS
 

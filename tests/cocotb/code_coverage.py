@@ -4,7 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.nic.driver.config import MODULE_NAME
+from multitree.nic.interface import Interface
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from multitree.sim.emulator.verilator import verilator_home
 from tests.cocotb.bins import bins

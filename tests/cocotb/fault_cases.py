@@ -8,10 +8,11 @@ import numpy as np
 
 from multitree.hw.check_bits import check_columns
 from multitree.hw.link.link import Kind
-from multitree.nic.config import NO_PORT, head_layout
-from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.program import COMMIT
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
+from multitree.nic.driver.commands import COMMIT
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
+from multitree.nic.layouts import head_layout
 from multitree.topology.collectives import Op
 from tests.cocotb.models.environment import CONFIG, NUMBERS
 from tests.cocotb.models.random_table import FlowPlan, Plan, make_table

@@ -10,7 +10,8 @@ from multitree.hw.axi.lite import AxiLiteSubordinate
 from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
 from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
-from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.nic.driver.config import MODULE_NAME
+from multitree.nic.interface import Interface
 from multitree.nic.reduce.reducer import Reducer
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from tests.cocotb.benches import bench_axi_memory, bench_link

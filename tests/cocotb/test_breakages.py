@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.interface import MODULE_NAME, Interface
+from multitree.nic.driver.config import MODULE_NAME, Config
+from multitree.nic.interface import Interface
 from multitree.sim.cocotb.simulators import missing
 from multitree.sim.emulator.cached_verilog import cached_verilog
 from tests.benches import bench_module

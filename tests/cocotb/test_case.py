@@ -6,14 +6,8 @@ import re
 import pytest
 
 from multitree import build, ring
-from multitree.nic.config import Config
-from multitree.sim.cocotb.case import (
-    CASE_FILE,
-    SCHEDULE_FILE,
-    STALLS_VARIABLE,
-    BenchCase,
-    BenchTop,
-)
+from multitree.nic.driver.config import Config
+from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, STALLS_VARIABLE, BenchCase, BenchTop
 from multitree.topology.files.load_save import save_schedule
 
 SCHEDULE = build(ring(4), "multitree")

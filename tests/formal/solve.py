@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from multitree.sim.emulator.cache import content_key
+from multitree.sim.native_build import content_key
 
 __all__ = ["ToolError", "Verdict", "missing", "solve"]
 

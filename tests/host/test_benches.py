@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring

@@ -7,10 +7,10 @@ import pytest
 
 from multitree import DeviceError, execute, ring
 from multitree.host.card import Card
-from multitree.nic.config import Config
-from multitree.nic.program import PortCounts, RunSettings, reset_writes
-from multitree.nic.registers import ADDRESS, REGISTERS, VERSION
-from multitree.nic.table import compile_table
+from multitree.nic.driver.commands import PortCounts, RunSettings, reset_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.registers import ADDRESS, REGISTERS, VERSION
+from multitree.nic.driver.table import compile_table
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network

@@ -7,7 +7,7 @@ import pytest
 
 from multitree import LinkModel, Topology, torus
 from multitree.host.report import bound_of, report_on
-from multitree.nic.program import PortCounts
+from multitree.nic.driver.commands import PortCounts
 from multitree.topology.algorithms.build import build
 from multitree.topology.lowering import lowered
 

@@ -5,19 +5,11 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from multitree import (
-    Communicator,
-    EngineError,
-    LinkModel,
-    mesh,
-    parse_topology,
-    ring,
-    torus,
-)
+from multitree import Communicator, EngineError, LinkModel, mesh, parse_topology, ring, torus
 from multitree.host import engines
 from multitree.host.buffers import to_tensor
 from multitree.host.invariant_sums import InvariantSum
-from multitree.nic.program import PortCounts
+from multitree.nic.driver.commands import PortCounts
 from multitree.sim.emulator.verilator import why_not
 from tests.host.values import bits, make_buffers, with_odd_values
 

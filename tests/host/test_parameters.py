@@ -7,7 +7,7 @@ import pytest
 from multitree.host.cli.main import COMMANDS, load_command
 from multitree.host.evaluation.point import Point
 from multitree.host.parameters import PARAMETERS, parameter, swept_parameters
-from multitree.sim.link_model import LinkModel, problem_with
+from multitree.sim.timing.link_model import LinkModel, problem_with
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -6,7 +6,7 @@ import pytest
 from multitree import LinkModel, ScheduleError, mesh, ring, torus
 from multitree.host.engines import CLOCKED_ENGINES, ENGINES, why_not
 from multitree.host.runner import Runner, Seeded, make_buffers
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.exact.engine import exact
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.schedule import Schedule

@@ -5,7 +5,9 @@ import random
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
-from multitree.nic.config import FLOW_ENTRY, NO_PORT, ROW, Config, head_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, ROW, head_layout
 
 SMALL = Config(
     num_ports=3,

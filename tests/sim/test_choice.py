@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from multitree.host.runner import make_buffers
-from multitree.nic.program import DEPENDENCIES
+from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import ALGORITHMS, PACED
 from multitree.topology.errors import ScheduleError

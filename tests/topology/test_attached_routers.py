@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree.nic.table import compile_table
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.nic.driver.table import compile_table
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.arrays import rows_of_entries
 from multitree.topology.checks.verify import verify

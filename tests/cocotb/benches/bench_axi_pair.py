@@ -8,9 +8,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from multitree.cocotb import AxiMemory, RegisterHost, as_flits, draw_buffers
-from multitree.nic.faults import Awaited, FaultCode
-from multitree.nic.program import RESET, START, RunSettings
-from multitree.nic.table import compile_table
+from multitree.nic.driver.commands import RESET, START, RunSettings
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.table import compile_table
 from multitree.topology.schedules.execute import execute
 from tests.cocotb.models.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
 

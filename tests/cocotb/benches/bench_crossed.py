@@ -8,8 +8,8 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
-from multitree.nic.program import RunSettings
-from multitree.nic.table import compile_table
+from multitree.nic.driver.commands import RunSettings
+from multitree.nic.driver.table import compile_table
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.pins import run_models
 from multitree.sim.cocotb.register_host import RegisterHost

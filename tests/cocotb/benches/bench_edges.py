@@ -13,9 +13,9 @@ from cocotbext.axi.axil_channels import (
 )
 
 from multitree.nic.control.register_file import readable, writable
-from multitree.nic.faults import FaultCode
-from multitree.nic.program import COMMIT, START, count_addresses
-from multitree.nic.registers import (
+from multitree.nic.driver.commands import COMMIT, START, count_addresses
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.registers import (
     ADDRESS,
     FLOW_WINDOW,
     PORT_COUNTERS,

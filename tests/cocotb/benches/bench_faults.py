@@ -6,10 +6,10 @@ from dataclasses import replace
 import cocotb
 from cocotb.triggers import ClockCycles
 
-from multitree.nic.faults import FaultCode
-from multitree.nic.program import COMMIT, START, RunSettings, run_writes
-from multitree.nic.registers import ADDRESS
-from multitree.nic.table import table_writes
+from multitree.nic.driver.commands import COMMIT, START, RunSettings, run_writes
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.registers import ADDRESS
+from multitree.nic.driver.table import table_writes
 from multitree.sim.cocotb.stalls import STALLS
 from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins

@@ -8,7 +8,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 from ml_dtypes import bfloat16
 
-from multitree.hw.lanes import LEAST_STAGES, DType, LaneOp
+from multitree.hw.codes import LEAST_STAGES
+from multitree.hw.lanes import DType, LaneOp
 
 NUM_FLITS, LANES = 2000, 4
 SPECIAL = [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x3F800000]

@@ -7,7 +7,7 @@ import cocotb
 import numpy as np
 
 from multitree.cocotb import NetworkBench, Upcoming, draw_buffers
-from multitree.nic.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.driver.faults import Awaited, DeviceError, FaultCode
 from multitree.topology.schedules.execute import execute
 from tests.cocotb.models.network import CONFIG, SCHEDULE
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import cocotb
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.bench import InterfaceBench
 from multitree.sim.cocotb.case import with_tuples
 from multitree.sim.cocotb.reference import draw_buffers

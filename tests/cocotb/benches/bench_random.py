@@ -5,8 +5,7 @@ import random
 import cocotb
 import numpy as np
 
-from multitree.nic.config import LANE_TYPES
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     COMMIT,
     DEPENDENCIES,
     FLOW_CONTROLS,
@@ -15,7 +14,8 @@ from multitree.nic.program import (
     RunSettings,
     run_writes,
 )
-from multitree.nic.table import table_writes
+from multitree.nic.driver.config import LANE_TYPES
+from multitree.nic.driver.table import table_writes
 from multitree.sim.cocotb.stalls import STALLS
 from tests.cocotb.bins import bins, collective_bins
 from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment

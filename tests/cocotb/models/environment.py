@@ -8,7 +8,8 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
-from multitree.nic.config import JOB_QUEUE_DEPTH, Config, sequence_width
+from multitree.nic.driver.config import JOB_QUEUE_DEPTH, Config
+from multitree.nic.driver.formats import sequence_width
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.partner import PartnerNetwork
 from multitree.sim.cocotb.pins import run_models, until

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multitree.nic.config import NO_PORT
-from multitree.nic.table import Table
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.table import Table
 from multitree.sim.cocotb.reference import Collective, Message
 from multitree.topology.collectives import DTYPES, Op, combine
 

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import Out
 from multitree.hw.axi.burst import byte_address_width
 from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
 from multitree.hw.axi.channels import AxiSignature
-from multitree.nic.interface import SWITCH_MODULE_NAME
+from multitree.nic.driver.config import SWITCH_MODULE_NAME
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 
 __all__ = ["AxiManagers", "LinkPair", "module_ports", "network_top"]

@@ -2,8 +2,8 @@
 
 from amaranth import Signal
 
-from multitree.nic.config import Config
 from multitree.nic.control.checker import Checker
+from multitree.nic.driver.config import Config
 from tests.formal.bench import Property
 from tests.formal.control.words import illegal_entry, illegal_row, table
 

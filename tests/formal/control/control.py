@@ -2,9 +2,9 @@
 
 from amaranth import Mux, Signal
 
-from multitree.nic.config import Config
 from multitree.nic.control.collective import Control
 from multitree.nic.control.monitor import FaultMonitor, Watchdog
+from multitree.nic.driver.config import Config
 from tests.formal.bench import Property
 
 __all__ = ["PROPERTIES"]

@@ -3,9 +3,9 @@
 from amaranth import Array, Cat, Mux, Signal
 
 from multitree.hw.switch.faults import SwitchFault, SwitchFaults
-from multitree.nic.config import Config
 from multitree.nic.control.monitor import FAULT, FaultMonitor, FaultRelay, Watchdog
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
 from tests.formal.bench import Property
 from tests.formal.stand_ins import free_outputs
 

@@ -5,8 +5,8 @@ from amaranth import Array, Cat, Mux, Signal
 from multitree.hw.check_bits import Checked, has_parity
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
-from multitree.nic.config import Config
 from multitree.nic.control.memories import BankedMemory, FlowMemory
+from multitree.nic.driver.config import Config
 from multitree.nic.interface import Drain
 from multitree.nic.send.rows import WaveOffset
 from tests.formal.bench import Property, Watch

@@ -3,7 +3,6 @@
 from amaranth import Array, Cat, Mux, Signal
 
 from multitree.hw.axi.lite import AxiLiteSubordinate
-from multitree.nic.config import Config
 from multitree.nic.control.counters import PortCounters
 from multitree.nic.control.register_file import (
     OF_THE_TABLE,
@@ -12,7 +11,8 @@ from multitree.nic.control.register_file import (
     readable,
     writable,
 )
-from multitree.nic.registers import FLOW_WINDOW, PORT_COUNTERS, REGISTERS, TABLE_WINDOW
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.registers import FLOW_WINDOW, PORT_COUNTERS, REGISTERS, TABLE_WINDOW
 from tests.formal.bench import Property, steady
 from tests.formal.stand_ins import free_outputs
 

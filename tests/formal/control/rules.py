@@ -5,9 +5,11 @@ from amaranth.lib import data
 
 from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY, MODES, NO_PORT, SHARED_FLOW, Config
 from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowCheck
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import MODES, Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW
 from multitree.nic.receive.duplicate_filter import Expectation
 from multitree.nic.send.rows import StepCounter
 from tests.formal.bench import Property

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from amaranth import Array, Cat, Const, Elaboratable, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 
-from multitree.nic.config import Config
 from multitree.nic.control.tracker import DependencyTracker
+from multitree.nic.driver.config import Config
 from multitree.nic.receive.duplicate_filter import DuplicateFilter
 from tests.formal.bench import Property
 

@@ -6,7 +6,8 @@ from amaranth import Mux, Signal
 from amaranth.hdl import Value
 from amaranth.lib import data
 
-from multitree.nic.config import FLOW_ENTRY, NO_PORT, ROW
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, ROW
 
 __all__ = ["NOP", "Words", "illegal_entry", "illegal_row", "table"]
 

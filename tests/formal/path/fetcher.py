@@ -2,8 +2,8 @@
 
 from amaranth import Cat, Mux, Signal
 
-from multitree.nic.config import Config
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from tests.formal.bench import Property

@@ -3,11 +3,12 @@
 from amaranth import Array, Cat, Mux, Signal
 from amaranth.lib import data
 
-from multitree.nic.config import Config, job_layout
+from multitree.nic.driver.config import Config
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.chunk_reader import ChunkReader, MergedQueue
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.forward.write_order import WriteOrder
+from multitree.nic.layouts import job_layout
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 

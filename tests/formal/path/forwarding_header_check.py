@@ -6,8 +6,8 @@ from amaranth.lib import data
 from multitree.hw.check_bits import Checked
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import Register
-from multitree.nic.config import OP_GATHER, sequence_width
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import OP_GATHER, sequence_width
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.head_reader import TURN_WIDTH, HeadReader

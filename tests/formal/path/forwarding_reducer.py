@@ -4,10 +4,11 @@ from amaranth import Signal
 
 from multitree.hw.check_bits import has_parity
 from multitree.hw.lanes import LaneUnit
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.nic.forward.positions import RecentWrites, position_width
 from multitree.nic.forward.write_order import WriteOrder
+from multitree.nic.layouts import lane_types
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
@@ -77,7 +78,7 @@ def _reducer(bench, adder_cycles):
     """The block with free items; what it is made of drives what it likes, the adder too."""
     m, config = bench.m, _config()
 
-    adder = hollow(LaneUnit)(flit_bytes=config.flit_bytes, dtypes=config.lane_types)
+    adder = hollow(LaneUnit)(flit_bytes=config.flit_bytes, dtypes=lane_types(config))
     adder.stages = adder_cycles
     hand_out(bench, "multitree.nic.reduce.reducer.LaneUnit", adder)
     m.d.comb += adder.o.eq(bench.free("sum"))

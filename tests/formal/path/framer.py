@@ -4,7 +4,8 @@ from amaranth import Cat, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config, descriptor_layout, head_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import descriptor_layout, head_layout
 from multitree.nic.send.sender import Framer
 from tests.formal.bench import Property, driven
 

@@ -2,8 +2,8 @@
 
 from amaranth import Cat, Mux, Signal
 
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.top.memory_guard import MemoryGuard
 from tests.formal.bench import Property
 

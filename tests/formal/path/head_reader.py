@@ -4,9 +4,10 @@ from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY, head_layout, sequence_width
 from multitree.nic.control.checker import FlowCheck
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import sequence_width
+from multitree.nic.layouts import FLOW_ENTRY, head_layout
 from multitree.nic.receive.head_reader import HeadReader
 from tests.formal.bench import Property, driven
 from tests.formal.path.header_check import small_config

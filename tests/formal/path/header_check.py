@@ -4,9 +4,11 @@ from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY, NO_PORT, Config, head_layout, sequence_width
 from multitree.nic.control.checker import FlowCheck
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import NO_PORT, sequence_width
+from multitree.nic.layouts import FLOW_ENTRY, head_layout
 from multitree.nic.receive.duplicate_filter import DuplicateFilter
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver

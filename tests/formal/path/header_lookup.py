@@ -4,8 +4,9 @@ from amaranth import Array, Cat, Mux, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY, SHARED_FLOW, Config, head_layout
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, head_layout
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.signatures import Verdict
 from tests.formal.bench import Property

@@ -3,8 +3,9 @@
 from amaranth import Cat, Mux, Signal
 from amaranth.lib import data
 
-from multitree.nic.config import Config, job_layout
 from multitree.nic.control.checker import FlowCheck
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import job_layout
 from multitree.nic.send.issuer import Issuer
 from tests.formal.bench import Property, driven
 

@@ -4,7 +4,7 @@ from amaranth import Cat, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.receive.header_lookup import place_layout
 from multitree.nic.receive.shared_lane import SharedLane
 from tests.formal.bench import Property, Watch

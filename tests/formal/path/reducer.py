@@ -3,7 +3,7 @@
 from amaranth import Cat, Module, Mux, Signal
 
 from multitree.hw.lanes import LaneOp, LaneUnit
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import hollow

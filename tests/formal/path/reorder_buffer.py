@@ -3,8 +3,9 @@
 from amaranth import Cat, Signal
 from amaranth.lib import data
 
-from multitree.nic.config import CONTRIBUTION, FLOW_ENTRY, SHARED_FLOW, Config
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.layouts import CONTRIBUTION, FLOW_ENTRY, SHARED_FLOW
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from tests.formal.bench import Property, Watch
 

@@ -4,7 +4,8 @@ from amaranth import Cat, Signal
 from amaranth.lib import data
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config, head_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import head_layout
 from multitree.nic.send.sender import Sender
 from tests.formal.bench import Property, Watch, driven, steady
 

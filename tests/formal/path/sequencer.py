@@ -4,7 +4,8 @@ from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.nic.config import Config, mark_layout
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import mark_layout
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
 from tests.formal.bench import Property

@@ -5,8 +5,8 @@ from unittest.mock import patch
 from amaranth import Array, Cat, Const, Mux, Signal
 
 from multitree.hw.link.port import LinkPort
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.receive.shared_lane import SharedLane

@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "drain.answered",
-        "nic/config.py",
+        "nic/driver/config.py",
         "self.memory_queue_flits * (1 + (self.shared or self.forward_flits > 0))",
         "self.memory_queue_flits * (1 + self.shared)",
         "two readers have more reads in flight than are counted, and as many are none",

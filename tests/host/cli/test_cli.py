@@ -20,11 +20,11 @@ from multitree.host.cli.output import print_table
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.verilog_files import Delivery
 from multitree.host.engines import needs_of
-from multitree.nic.config import LIMITS
+from multitree.nic.driver.config import LIMITS
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.loads import Loader, Upcoming
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.implicit import ImplicitSchedule
 from multitree.topology.collectives import Op

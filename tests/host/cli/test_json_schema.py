@@ -12,7 +12,7 @@ from multitree.host.cli import main as cli_main
 from multitree.host.cli import verilog as cli_verilog
 from multitree.host.cli.main import main
 from multitree.host.design.verilog_files import Delivery
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from tests.host.cli.test_cli import COMMANDS, needs_rtl
 
 SCHEMA = json.loads(json_keys.SCHEMA.read_text())

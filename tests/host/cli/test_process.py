@@ -22,8 +22,8 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.families.direct import torus
 from multitree.topology.progress import report, reported_to
-from tests.sim.emulator.test_tools import gone
 from tests.sim.emulator.test_verilator import SOURCE, VERILOG
+from tests.sim.test_native_build import gone
 
 COMPILE = f"""
 import sys

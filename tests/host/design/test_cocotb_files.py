@@ -11,7 +11,7 @@ import yaml
 from multitree import build, fat_tree, ring, torus
 from multitree.host.design.cocotb_files import BenchPlan
 from multitree.host.design.verilog_files import write_verilog
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.case import BenchCase
 
 SMALL = {"num_ports": 2, "table_depth": 16, "num_flows": 8, "dtypes": ("int32",)}

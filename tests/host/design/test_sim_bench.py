@@ -13,9 +13,9 @@ import yaml
 from multitree.host.design import verilog_files
 from multitree.host.design.sim_bench import why_no_bench
 from multitree.host.design.verilog_files import write_verilog
-from multitree.nic.config import Config
-from multitree.nic.faults import FaultCode
-from multitree.nic.registers import ADDRESS
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.registers import ADDRESS
 from multitree.sim.cocotb.simulators import MAKE_VARIABLES, missing
 from multitree.sim.emulator.verilator import verilator_home
 

@@ -15,12 +15,11 @@ from multitree.host.design.switch_files import switch_modules, switch_verilog
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.engines import Collective, Plan, needs_of
 from multitree.host.rtl_engine import RtlEngine
-from multitree.nic.config import Config
-from multitree.nic.interface import SWITCH_MODULE_NAME
+from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
 from multitree.sim.emulator import library
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl import session as rtl
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import ring

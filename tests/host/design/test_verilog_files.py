@@ -15,9 +15,8 @@ from multitree.host.design.names import MEMORIES, PREFIX, DesignNames
 from multitree.host.design.verilog_files import write_verilog
 from multitree.hw.export.core_file import core_file
 from multitree.nic.axi_interface import AXI_MODULE_NAME
-from multitree.nic.config import Config
-from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME
-from multitree.nic.registers import REGISTERS, VERSION
+from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
+from multitree.nic.driver.registers import REGISTERS, VERSION
 from multitree.topology.families.switched import fat_tree
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -11,14 +11,20 @@ import pytest
 
 from multitree.host.cli.main import main
 from multitree.host.engines import needs_of
-from multitree.nic.program import COMMIT, START
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, register_field
+from multitree.nic.driver.commands import COMMIT, START
+from multitree.nic.driver.registers import (
+    ADDRESS,
+    FLOW_WINDOW,
+    ROUTE_WINDOW,
+    TABLE_WINDOW,
+    register_field,
+)
 from multitree.sim.emulator.bus import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for, emulated_dtypes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, emulated_dtypes
 from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology

@@ -21,7 +21,7 @@ from multitree.host.rtl_engine import RtlEngine
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.sizing import config_for
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
 from multitree.topology.families.switched import fat_tree

@@ -11,8 +11,8 @@ from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import answer, run_point
 from multitree.host.evaluation.sources import Source
 from multitree.host.evaluation.timed import rtl_cycles_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.offload import Host
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.offload import Host
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 from tests.benches import bench_module

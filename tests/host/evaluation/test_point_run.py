@@ -11,9 +11,9 @@ from multitree.host.evaluation.point_run import Task, answer, code_key, engine_k
 from multitree.host.evaluation.sources import Source, network_of
 from multitree.host.report import WorkReport
 from multitree.host.runner import Runner
-from multitree.nic.program import PortCounts
+from multitree.nic.driver.commands import PortCounts
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.files.load_save import save_topology
 

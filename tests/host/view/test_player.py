@@ -10,10 +10,10 @@ from multitree import Topology
 from multitree.host.cli.main import main
 from multitree.host.cli.table import table_rows
 from multitree.host.engines import needs_of
-from multitree.nic.table import compile_table
+from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for
 from multitree.topology.algorithms.build import build
 from multitree.topology.files.load_save import load_topology, save_topology
 from multitree.topology.specs import parse_topology

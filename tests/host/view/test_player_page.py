@@ -11,7 +11,7 @@ import pytest
 from multitree.host.view import player_page
 from multitree.host.view.player_page import FOLDER, SCRIPTS, Recording, packed, page_of
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import ScheduleError
 from multitree.topology.specs import parse_topology

@@ -17,7 +17,7 @@ from multitree.host.view.trace_events import (
     write_trace_events,
 )
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.specs import parse_topology

@@ -8,7 +8,7 @@ from systemrdl.node import RegNode
 
 from multitree.hw.export.register_formats import system_rdl
 from multitree.hw.export.register_map import Field, Register, RegisterMap, Window
-from multitree.nic.registers import REGISTERS
+from multitree.nic.driver.registers import REGISTERS
 
 WHOLE = (Field("value", 0, 32),)
 KEYWORDS = RegisterMap(

@@ -6,9 +6,9 @@ import pytest
 from amaranth import Module, ResetInserter, Signal
 from amaranth.lib import wiring
 
+from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkPort
-from multitree.hw.link.session import PERIOD_CYCLES
 from tests.hw.link.wires import join
 from tests.hw.streams import run
 

@@ -7,8 +7,9 @@ from amaranth import Module, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import Kind, LinkSignature, unit_layout
-from multitree.hw.link.session import PERIOD_CYCLES, LinkSession
+from multitree.hw.link.session import LinkSession
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 from tests.hw.link.wires import join
 from tests.hw.streams import run

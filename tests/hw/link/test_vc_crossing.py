@@ -6,9 +6,9 @@ import pytest
 from amaranth import DomainRenamer, Module
 from amaranth.lib import wiring
 
+from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.crossing import LinkCrossing, crossing_depth
 from multitree.hw.link.port import LinkPort
-from multitree.hw.link.session import PERIOD_CYCLES
 from tests.hw.link.crossing import DOMAINS, FAR, FLIT_BYTES, NEAR
 from tests.hw.link.wires import message
 from tests.hw.streams import run

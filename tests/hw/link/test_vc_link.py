@@ -7,8 +7,9 @@ import pytest
 from amaranth import Module
 from amaranth.lib import wiring
 
+from multitree.hw.codes import vc_width
 from multitree.hw.link.check import RunningCheck
-from multitree.hw.link.link import Kind, LinkSignature, flit_layout, vc_width
+from multitree.hw.link.link import Kind, LinkSignature, flit_layout
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.transmitter import LinkTransmitter
 from tests.hw.link.wires import FORWARD, join, message, offer, taker

@@ -11,7 +11,7 @@ from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkPort
 from multitree.hw.switch.faults import SwitchFault
 from multitree.hw.switch.switch import Switch
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
 from tests.hw.link.wires import join, offer
 from tests.hw.streams import go, run
 from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, forwarded, head, message, seeded

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from amaranth import Elaboratable, Module
 
-from multitree.nic.config import FLOW_ENTRY, ROW
 from multitree.nic.control.checker import Checker
 from multitree.nic.control.memories import FlowMemory, TableMemory
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.layouts import FLOW_ENTRY, ROW
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, entry, load, put, row, seeded
 from tests.nic.receive.shared_receivers import flow_entry

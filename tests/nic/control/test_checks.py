@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from amaranth.lib import data
 
-from multitree.nic.config import FLOW_ENTRY, NO_PORT, SHARED_FLOW
 from multitree.nic.control.checker import FlowCheck, RowCheck, SettingsCheck, SharedFlowCheck
-from multitree.nic.faults import FaultCode
-from multitree.nic.program import DTYPE_CODES
+from multitree.nic.driver.config import LANE_TYPES
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW
 from multitree.nic.receive.duplicate_filter import Expectation
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, entry, evaluate, put, row, seeded
@@ -284,9 +285,9 @@ def test_several_waves_in_lockstep_are_illegal_where_tables_are_repeated(iterati
 
 @pytest.mark.parametrize("dtypes", [("int32",), ("float32",), ("bfloat16", "int32")], ids=str)
 def test_a_type_of_lanes_that_is_not_built_is_illegal(dtypes):
-    inputs = [LEGAL_SETTINGS | {"mode": code} for code in DTYPE_CODES.values()]
+    inputs = [LEGAL_SETTINGS | {"mode": code} for code in LANE_TYPES.values()]
     found = legalities(replace(SMALL, dtypes=dtypes), inputs)
-    assert found == [int(name in dtypes) for name in DTYPE_CODES]
+    assert found == [int(name in dtypes) for name in LANE_TYPES]
 
 
 @pytest.mark.parametrize("modes", [(), ("lockstep",), ("packets",), ("lockstep", "packets")])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
 from tests.nic.blocks import SMALL, put
 from tests.nic.control.controls import CHECK_CYCLES, committed, scenario
 

@@ -3,8 +3,8 @@
 import pytest
 
 from multitree.nic.control.counters import PortCounters
-from multitree.nic.program import PortCounts, count_addresses, counts_of, sum_of
-from multitree.nic.registers import PORT_COUNTERS, PORT_WINDOW
+from multitree.nic.driver.commands import PortCounts, count_addresses, counts_of, sum_of
+from multitree.nic.driver.registers import PORT_COUNTERS, PORT_WINDOW
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded
 

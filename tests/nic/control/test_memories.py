@@ -2,8 +2,8 @@
 
 import pytest
 
-from multitree.nic.config import FLOW_ENTRY, ROW
 from multitree.nic.control.memories import BankedMemory, FlowMemory, TableMemory
+from multitree.nic.layouts import FLOW_ENTRY, ROW
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, plain, put, seeded
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.nic.config import NO_PORT, UNKNOWN
 from multitree.nic.control.monitor import FaultMonitor, Watchdog
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import NO_PORT, UNKNOWN
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, plain, put, seeded
 

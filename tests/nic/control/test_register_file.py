@@ -5,7 +5,13 @@ from types import SimpleNamespace
 import pytest
 
 from multitree.nic.control.register_file import RegisterFile, readable, writable
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, PORT_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.driver.registers import (
+    ADDRESS,
+    FLOW_WINDOW,
+    PORT_WINDOW,
+    REGISTERS,
+    TABLE_WINDOW,
+)
 from tests.hw.streams import run
 from tests.nic.blocks import put, seeded
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from multitree.nic.config import sequence_width
-from multitree.nic.faults import FaultCode
-from multitree.nic.program import ACKNOWLEDGE, START, reset_writes
+from multitree.nic.driver.commands import ACKNOWLEDGE, START, reset_writes
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import sequence_width
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.execute import execute

@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.nic.control.monitor import FaultRelay
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import NamedTuple
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from tests.nic.forward.ports import FORWARDING, PortModel, encoded
 from tests.nic.forward.test_chunk_finder import beginning
 

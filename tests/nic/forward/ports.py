@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from multitree.hw.check_bits import parity_width
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from tests.hw.streams import go
 from tests.nic.blocks import SMALL, seeded
 

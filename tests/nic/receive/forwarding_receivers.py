@@ -8,9 +8,9 @@ from amaranth.lib import wiring
 
 from multitree.hw.lanes import DType
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY
 from multitree.nic.control.memories import FlowMemory
 from multitree.nic.forward.positions import ForwardSignature, position_width
+from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.receiver import ForwardingReceiver
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import entry, load, seeded, start

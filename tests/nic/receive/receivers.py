@@ -7,8 +7,9 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import FLOW_ENTRY, sequence_width
 from multitree.nic.control.memories import FlowMemory
+from multitree.nic.driver.formats import sequence_width
+from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.receiver import Receiver
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import SMALL, entry, head, load, seeded, start

@@ -10,8 +10,9 @@ from amaranth.lib import data, wiring
 
 from multitree.hw.link.link import Kind
 from multitree.hw.memory_channel import ReadShare
-from multitree.nic.config import FLOW_ENTRY, SHARED_FLOW, Config, head_layout
 from multitree.nic.control.memories import FlowMemory
+from multitree.nic.driver.config import Config
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, head_layout
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer

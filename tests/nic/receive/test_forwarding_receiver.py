@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.faults import Awaited
 from tests.hw.streams import PATTERNS
 from tests.nic.blocks import seeded
 from tests.nic.forward.messages import Messages

@@ -3,8 +3,8 @@
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import UNKNOWN
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.formats import UNKNOWN
 from tests.nic.blocks import head, seeded
 from tests.nic.forward.messages import Messages
 from tests.nic.receive.forwarding_receivers import (

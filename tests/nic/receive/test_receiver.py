@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.faults import Awaited
 from tests.hw.streams import PATTERNS
 from tests.nic.blocks import SMALL, seeded
 from tests.nic.receive.receivers import (

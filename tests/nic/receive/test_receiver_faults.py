@@ -3,8 +3,8 @@
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.config import UNKNOWN
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import UNKNOWN
 from tests.nic.blocks import SMALL, head
 from tests.nic.receive.receivers import (
     FIRST,

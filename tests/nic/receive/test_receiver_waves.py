@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.faults import Awaited, FaultCode
 from tests.hw.streams import PATTERNS
 from tests.nic.blocks import SMALL, seeded
 from tests.nic.receive import receivers

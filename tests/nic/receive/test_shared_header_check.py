@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from multitree.nic.config import FLOW_ENTRY
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.shared_receiver import SharedHeaderCheck
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, receive, run, send

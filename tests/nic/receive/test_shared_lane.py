@@ -2,10 +2,11 @@
 
 import pytest
 
+from multitree.hw.codes import AHEAD_FLITS
 from multitree.hw.link.link import Kind
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited
-from multitree.nic.receive.shared_lane import AHEAD_FLITS, SharedLane
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
+from multitree.nic.receive.shared_lane import SharedLane
 from tests.hw.streams import run
 from tests.nic.blocks import put
 

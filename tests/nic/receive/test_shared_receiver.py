@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import run

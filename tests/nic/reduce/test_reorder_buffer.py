@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.nic.config import FLOW_ENTRY
+from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from tests.hw.streams import go, receive, run
 from tests.nic.blocks import put, seeded

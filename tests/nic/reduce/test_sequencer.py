@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
 from tests.hw.streams import go, run

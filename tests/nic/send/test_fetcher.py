@@ -9,9 +9,9 @@ import pytest
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
-from multitree.nic.config import FLOW_ENTRY, ROW
 from multitree.nic.control.memories import FlowMemory, TableMemory
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.layouts import FLOW_ENTRY, ROW
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from tests.hw.streams import PATTERNS, go, run

@@ -7,8 +7,8 @@ import pytest
 from amaranth import Elaboratable, Module
 from amaranth.lib import data, wiring
 
-from multitree.nic.config import FLOW_ENTRY, SHARED_FLOW, SHARED_ROW
 from multitree.nic.control.memories import FlowMemory, TableMemory
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, SHARED_ROW
 from multitree.nic.send.fetcher import Fetcher
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, load, plain, put, seeded, start

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
 from tests.hw.streams import PATTERNS
 from tests.nic.blocks import SMALL, seeded
 from tests.nic.send.test_fetcher import DEPTH, expected_jobs, random_table, simulate, without_need

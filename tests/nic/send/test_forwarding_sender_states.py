@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.faults import Awaited
 from multitree.nic.forward.positions import kept_width
 from multitree.nic.send.sender import ForwardingSender
 from tests.hw.streams import go, run, send

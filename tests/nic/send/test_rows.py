@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.send.rows import StepCounter, WaveOffset
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded, start

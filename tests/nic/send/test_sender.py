@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.faults import Awaited
 from multitree.nic.send.sender import Sender
 from tests.hw.streams import PATTERNS, go, receive, run, send
 from tests.nic.blocks import SMALL, head, plain, seeded, start

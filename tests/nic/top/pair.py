@@ -7,9 +7,7 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
 from multitree.hw.axi.lite import Response
-from multitree.nic.config import Config
-from multitree.nic.interface import Interface
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     COMMIT,
     RunSettings,
     count_addresses,
@@ -17,8 +15,10 @@ from multitree.nic.program import (
     decode_fault,
     run_writes,
 )
-from multitree.nic.registers import ADDRESS, ID, REGISTERS
-from multitree.nic.table import compile_table, table_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.registers import ADDRESS, ID, REGISTERS
+from multitree.nic.driver.table import compile_table, table_writes
+from multitree.nic.interface import Interface
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import ring
 from tests.hw.streams import run

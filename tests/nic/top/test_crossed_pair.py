@@ -7,9 +7,9 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing, crossing_depth
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.commands import ACKNOWLEDGE, RESET, START
+from multitree.nic.driver.faults import FaultCode
 from multitree.nic.interface import Interface
-from multitree.nic.program import ACKNOWLEDGE, RESET, START
 from multitree.topology.schedules.execute import execute
 from tests.nic.top.pair import (
     BASE,

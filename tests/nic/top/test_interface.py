@@ -2,9 +2,9 @@
 
 import pytest
 
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, run_writes
-from multitree.nic.registers import ADDRESS
-from multitree.nic.table import table_writes
+from multitree.nic.driver.commands import ACKNOWLEDGE, COMMIT, START, run_writes
+from multitree.nic.driver.registers import ADDRESS
+from multitree.nic.driver.table import table_writes
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule

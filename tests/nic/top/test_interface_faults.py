@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from multitree.hw.link.link import Kind
-from multitree.nic.faults import FaultCode
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, RESET, START, run_writes
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
-from multitree.nic.table import table_writes
+from multitree.nic.driver.commands import ACKNOWLEDGE, COMMIT, RESET, START, run_writes
+from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
+from multitree.nic.driver.table import table_writes
 from multitree.topology.schedules.execute import execute
 from tests.nic.top.pair import SCHEDULE, integers, prepare, settings, simulate, tables, words
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.top.memory_guard import MemoryGuard
 from multitree.nic.top.port import Port
 from tests.hw.streams import run

@@ -4,7 +4,7 @@ import pytest
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.stream import Fifo, Register
-from multitree.nic.config import Config
+from multitree.nic.driver.config import Config
 from multitree.nic.interface import Interface
 from tests.nic.top.netlist import combinational_paths
 

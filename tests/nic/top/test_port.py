@@ -4,10 +4,10 @@ import zlib
 
 import pytest
 
+from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import Kind
-from multitree.hw.link.session import PERIOD_CYCLES
-from multitree.nic.config import JOB_QUEUE_DEPTH
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import JOB_QUEUE_DEPTH
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.top.port import Port
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, entry, head, start

@@ -8,10 +8,10 @@ import pytest
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
-from multitree.nic.config import Config
+from multitree.nic.driver.commands import ACKNOWLEDGE, START, RunSettings
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import compile_table
 from multitree.nic.interface import Interface
-from multitree.nic.program import ACKNOWLEDGE, START, RunSettings
-from multitree.nic.table import compile_table
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.execute import execute

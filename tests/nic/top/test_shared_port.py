@@ -2,8 +2,8 @@
 
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.faults import Awaited
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited
 from multitree.nic.top.port import Port
 from tests.hw.streams import run
 from tests.nic.blocks import start

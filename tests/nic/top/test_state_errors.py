@@ -8,7 +8,7 @@ from amaranth import Signal
 from multitree.hw.link.port import LinkPort
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.nic.control.tracker import DependencyTracker
-from multitree.nic.faults import FaultCode
+from multitree.nic.driver.faults import FaultCode
 from multitree.nic.interface import Interface
 from multitree.nic.receive.receiver import ForwardingReceiver, Receiver
 from multitree.nic.receive.shared_lane import SharedLane

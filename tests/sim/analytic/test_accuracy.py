@@ -7,14 +7,14 @@ import pytest
 
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.exact.engine import exact
-from multitree.sim.exact.library import why_not
-from multitree.sim.link_model import LinkModel
+from multitree.sim.native_build import why_no_compiler
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 
 bench = bench_module("analytic_vs_exact")
-needs_exact = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+needs_exact = pytest.mark.skipif(why_no_compiler() is not None, reason=str(why_no_compiler()))
 # Seeds of random cases, by what they are, and the percent of the cycles that these may be off.
 SAMPLES = [
     ("private links", 1.0, [9, 18, 27, 36, 45, 54, 90, 261]),

@@ -6,7 +6,7 @@ import pytest
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.generations import generations_of
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED

@@ -8,7 +8,7 @@ import pytest
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.table_rows import TableRows
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError

@@ -7,7 +7,7 @@ import pytest
 
 from multitree import parse_topology
 from multitree.sim.analytic.generations import generations_of
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule

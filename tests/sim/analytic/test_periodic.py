@@ -7,7 +7,7 @@ import pytest
 
 from multitree.sim.analytic import periodic
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.packing.forest import build_forest
 from multitree.topology.specs import parse_topology
 

@@ -7,8 +7,8 @@ import pytest
 
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.reduction import drained_at
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from multitree.nic.config import Config
-from multitree.nic.program import HostOp
+from multitree.nic.driver.commands import HostOp
+from multitree.nic.driver.config import Config
 from multitree.sim.emulator.library import harness_sources
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import build_library

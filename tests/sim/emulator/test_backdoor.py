@@ -5,10 +5,10 @@ import pytest
 
 from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 

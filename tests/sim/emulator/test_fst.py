@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from multitree import sim
-from multitree.nic.program import HostOp
+from multitree.nic.driver.commands import HostOp
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.families.direct import ring
 from tests.sim.emulator import probe
 from tests.sim.emulator.probe import do, probe_network

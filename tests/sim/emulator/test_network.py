@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import HostOp
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.nic.driver.commands import HostOp
+from multitree.nic.driver.faults import DeviceError
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring
 from multitree.topology.networks.topology import Topology

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.library import interface_verilog, network_library
 from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.states import expose
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import EVERY_ENTRY, FlipState, MemoryChannel, StuckMemory
-from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for, emulated_dtypes, least_sizes
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import config_for, emulated_dtypes, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.specs import parse_topology
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator import verilator
-from multitree.sim.emulator.cache import cache_folder
 from multitree.sim.emulator.verilator import build_library, why_not
+from multitree.sim.native_build import cache_folder
 
 needs_tools = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -101,7 +101,7 @@ def test_a_library_depends_on_everything_that_goes_into_it(monkeypatch):
     keys = []
     monkeypatch.setattr(verilator, "why_not", lambda: None)
     monkeypatch.setattr(verilator, "verilator_home", lambda: Path("verilator"))
-    monkeypatch.setattr(verilator, "_compiler_version", lambda: "12.2")
+    monkeypatch.setattr(verilator, "compiler_version", lambda: "12.2")
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.48.0")
 
     def cached(kind, key, make):
@@ -118,7 +118,7 @@ def test_a_library_depends_on_everything_that_goes_into_it(monkeypatch):
     build_library("a", {"x.cpp": "b"}, top="c", waveform="vcd")
     build_library("a", {"x.cpp": "b"}, top="c", waveform="fst")
     build_library("a", {"x.cpp": "b"}, top="c", waveform="fst", ports_only=True)
-    monkeypatch.setattr(verilator, "_compiler_version", lambda: "13.1")
+    monkeypatch.setattr(verilator, "compiler_version", lambda: "13.1")
     build_library("a", {"x.cpp": "b"}, top="c")
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.50.0")
     build_library("a", {"x.cpp": "b"}, top="c")

@@ -8,21 +8,21 @@ import pytest
 
 import multitree.sim.exact.library as library
 from multitree.hw.link.link import Kind
-from multitree.nic.config import LIMITS
+from multitree.nic.driver.config import LIMITS
 from multitree.sim.exact.tables import NONE, ROW, TRANSFER
 
 FOLDER = Path(library.__file__).parent
 CONSTANTS = [
-    ("around.h", "JOB_QUEUE_DEPTH", "nic.config", "JOB_QUEUE_DEPTH"),
+    ("around.h", "JOB_QUEUE_DEPTH", "nic.driver.config", "JOB_QUEUE_DEPTH"),
     ("chunk_source.h", "QUEUED_JOBS", "nic.forward.chunk_source", "_QUEUED_JOBS"),
     ("forward.h", "STALE_FLITS", "nic.forward.chunk_reader", "_STALE_FLITS"),
     ("forward.h", "FOUND_CHUNKS", "nic.forward.chunk_reader", "_FOUND_CHUNKS"),
     ("forwarding_receiver.h", "QUEUED_MESSAGES", "nic.forward.write_order", "_MESSAGES"),
-    ("forwarding_receiver.h", "AHEAD_FLITS", "nic.receive.forwarding_header_check", "AHEAD_FLITS"),
+    ("forwarding_receiver.h", "AHEAD_FLITS", "hw.codes", "AHEAD_FLITS"),
     ("forwarding_receiver.h", "MESSAGES", "nic.receive.forwarding_header_check", "_MESSAGES"),
     ("pipelined_fetcher.h", "ROWS", "nic.send.pipelined_fetcher", "_ROWS"),
     ("sequencer.h", "LATE", "nic.reduce.sequencer", "_LATE"),
-    ("shared_lane.h", "AHEAD_FLITS", "nic.receive.shared_lane", "AHEAD_FLITS"),
+    ("shared_lane.h", "AHEAD_FLITS", "hw.codes", "AHEAD_FLITS"),
 ]
 
 

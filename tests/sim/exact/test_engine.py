@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.exact import library
 from multitree.sim.exact.engine import exact
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.symmetric import implicit_symmetric
 from multitree.topology.collectives import Op

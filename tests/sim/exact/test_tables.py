@@ -5,11 +5,11 @@ import functools
 import numpy as np
 import pytest
 
-from multitree.nic.config import NO_PORT
-from multitree.nic.table import compile_table
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.table import compile_table
 from multitree.sim.exact.tables import NONE, tables_of
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent

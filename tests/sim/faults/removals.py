@@ -8,11 +8,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from multitree.nic.config import Config
-from multitree.nic.interface import MODULE_NAME, SWITCH_MODULE_NAME
-from multitree.sim.emulator.cache import cached, content_key
+from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
 from multitree.sim.emulator.library import harness_sources
 from multitree.sim.emulator.verilator import build_library
+from multitree.sim.native_build import cached, content_key
 from tests.formal.mutants import ROOT, patched
 
 __all__ = ["CONFIG", "NOTHING", "NUM_SWITCH_PORTS", "library", "remove"]
@@ -129,9 +128,8 @@ _GENERATE = """
 import sys
 from pathlib import Path
 from multitree.hw.export.verilog import generate
-from multitree.nic.config import Config
-from multitree.nic.interface import MODULE_NAME, Interface
-from multitree.nic.interface import SWITCH_MODULE_NAME, switch_for
+from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
+from multitree.nic.interface import Interface, switch_for
 config, num_ports, folder = eval(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
 (folder / "nic.v").write_text(generate(Interface(config), name=MODULE_NAME))
 switch = switch_for(config, num_ports)

@@ -10,7 +10,7 @@ import pytest
 
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import EVERY_ENTRY, FlipState
-from multitree.sim.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from tests.benches import BENCH, bench_module
 
 pytestmark = [

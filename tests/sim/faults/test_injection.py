@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import (
     DeadNode,

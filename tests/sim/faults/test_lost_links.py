@@ -5,9 +5,9 @@ import pytest
 
 from multitree.host.runner import make_buffers
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute

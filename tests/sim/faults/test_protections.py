@@ -6,10 +6,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.execute import execute

@@ -5,9 +5,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from multitree.nic.config import HOP_WIDTH, NUM_HOPS, Config, head_layout
-from multitree.nic.faults import DeviceError
-from multitree.nic.routed_rows import places_in_sums, routes_of
+from multitree.hw.codes import HOP_WIDTH
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.formats import NUM_HOPS
+from multitree.nic.driver.routed_rows import places_in_sums, routes_of
+from multitree.nic.layouts import head_layout
 from multitree.sim.emulator.native import CROSSING
 from multitree.sim.faults.in_flight import InFlight
 from multitree.sim.faults.wait_graph import WaitForGraph

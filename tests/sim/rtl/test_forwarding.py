@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.faults.injection import FailedMemory, MemoryChannel, StuckMemory
-from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError

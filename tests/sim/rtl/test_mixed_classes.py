@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.families.clusters import dragonfly

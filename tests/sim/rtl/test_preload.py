@@ -5,14 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import ACKNOWLEDGE, COMMIT, START, HostOp, RunSettings, run_writes
-from multitree.nic.table import compile_table, table_writes
+from multitree.nic.driver.commands import (
+    ACKNOWLEDGE,
+    COMMIT,
+    START,
+    HostOp,
+    RunSettings,
+    run_writes,
+)
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.table import compile_table, table_writes
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.trace import turns_of
+from multitree.sim.timing.trace import turns_of
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute

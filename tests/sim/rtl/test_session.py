@@ -8,18 +8,18 @@ import networkx
 import numpy as np
 import pytest
 
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS, HostOp
-from multitree.nic.registers import ADDRESS, ID
-from multitree.nic.table import compile_table
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS, HostOp
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.registers import ADDRESS, ID
+from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.emulator.waveform import Waveform
 from multitree.sim.exact.engine import exact
 from multitree.sim.faults.diagnosis import check_responses
-from multitree.sim.link_model import LinkModel, MemoryTiming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import emulated_dtypes, least_sizes
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import emulated_dtypes, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import DTYPES, OPS

@@ -6,15 +6,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree.nic.config import NO_PORT, head_layout
-from multitree.nic.faults import DeviceError
-from multitree.nic.table import compile_table
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.table import compile_table
+from multitree.nic.layouts import head_layout
 from multitree.sim.emulator.link_waits import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
-from multitree.sim.link_model import LinkModel
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.sizing import config_for, least_sizes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.subsets import among

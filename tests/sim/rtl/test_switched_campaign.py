@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
 from multitree.topology.lowering import as_sent

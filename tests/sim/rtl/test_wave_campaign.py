@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.nic.faults import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.sizing import least_sizes
+from multitree.sim.timing.sizing import least_sizes
 from tests.benches import bench_module
 
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 
 from multitree.host.runner import Runner
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.direct import build_direct
 from multitree.topology.checks.verify import verify

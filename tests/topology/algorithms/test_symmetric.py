@@ -6,8 +6,8 @@ import networkx
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.table import compile_table
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
 from multitree.topology.checks.implicit import (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.tto import build_tto, three_trees
 from multitree.topology.checks.verify import verify

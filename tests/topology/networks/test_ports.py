@@ -6,8 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.table import compile_table
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import torus

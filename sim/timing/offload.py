@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from multitree.nic.program import COMMIT, RunSettings, run_writes
-from multitree.nic.table import compile_table, table_writes
-from multitree.sim.link_model import LinkModel
-from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes, rows_per_rank
+from multitree.nic.driver.commands import COMMIT, RunSettings, run_writes
+from multitree.nic.driver.table import compile_table, table_writes
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import beyond_interfaces, config_for, least_sizes, rows_per_rank
 from multitree.topology.lowering import as_sent
 from multitree.topology.schedules.schedule import Schedule
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.lanes import LEAST_STAGES
-from multitree.nic.config import LEAST_FORWARD_FLITS, LIMITS, Config
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.pipelines import Pipelines
+from multitree.hw.codes import LEAST_STAGES
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
+from multitree.nic.driver.config import LEAST_FORWARD_FLITS, LIMITS, Config
+from multitree.sim.timing.pipelines import Pipelines
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import CostModel

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from amaranth.back import rtlil
 
-from multitree.nic.config import MOST_SHARED_ROWS, Config, head_layout, sequence_width
+from multitree.nic.driver.config import MOST_SHARED_ROWS, Config
+from multitree.nic.driver.registers import ROUTE_WINDOW
 from multitree.nic.interface import Interface
-from multitree.nic.registers import ROUTE_WINDOW
 
 LEAST = Config(
     num_ports=1,
@@ -157,19 +157,3 @@ def test_flits_of_less_than_16_bytes_are_an_error_on_shared_links_only(flit_byte
     message = "Config flit_bytes must be at least 16 on shared links, not 8"
     with pytest.raises(ValueError, match=message):
         replace(LEAST, **shared)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "sequence"),
-    [
-        ({"flit_bytes": 8}, (42, 22)),
-        ({"flit_bytes": 16}, (80, 32)),
-        ({"flit_bytes": 32}, (80, 32)),
-        ({"flit_bytes": 16, "num_classes": 2}, (40, 8)),
-    ],
-)
-def test_a_head_fits_every_flit_and_counts_collectives_as_the_register_map_says(sizes, sequence):
-    layout = head_layout(Config(**sizes))
-    assert sizes["flit_bytes"] * 8 >= layout.size
-    assert (layout["sequence"].offset, layout["sequence"].width) == sequence
-    assert sequence_width(Config(**sizes)) == sequence[1]

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from multitree.sim.link_model import LinkModel
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import torus
 from multitree.topology.networks.topology import Topology

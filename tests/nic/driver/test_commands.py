@@ -6,10 +6,8 @@ import zlib
 import numpy as np
 import pytest
 
-from multitree.nic.config import FLOW_ENTRY, NO_PORT, ROW, SHARED_FLOW, SHARED_ROW, Config
 from multitree.nic.control.monitor import FAULT
-from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     ACKNOWLEDGE,
     COMMIT,
     RESET,
@@ -19,8 +17,12 @@ from multitree.nic.program import (
     origin_of,
     run_writes,
 )
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
-from multitree.nic.table import Table, compile_table, table_writes
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, REGISTERS, TABLE_WINDOW
+from multitree.nic.driver.table import Table, compile_table, table_writes
+from multitree.nic.layouts import FLOW_ENTRY, ROW, SHARED_FLOW, SHARED_ROW
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import hypercube, mesh, torus

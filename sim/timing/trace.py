@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.faults import DeviceError
-from multitree.nic.routed_rows import places_in_sums
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.routed_rows import places_in_sums
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.collectives import OPS_OF
 from multitree.topology.schedules.schedule import Schedule

@@ -6,24 +6,23 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
-from amaranth.lib import data
 
 from multitree.hw.export.register_map import REGISTER_BYTES
-from multitree.nic.config import (
-    FLOW_ENTRY,
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import (
+    FLOW_FORMAT,
     NO_PORT,
-    SHARED_FLOW,
-    SHARED_ROW,
-    Config,
-    head_layout,
+    SHARED_FLOW_FORMAT,
+    SHARED_ROW_FORMAT,
+    head_format,
 )
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, Writes
-from multitree.nic.routed_rows import places_in_sums, routes_of, slots_of
+from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, Writes
+from multitree.nic.driver.routed_rows import places_in_sums, routes_of, slots_of
 from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MOST_STEPS", "Table", "compile_table", "table_writes", "words_of"]
+__all__ = ["MOST_STEPS", "Table", "compile_table", "table_writes"]
 
 MOST_STEPS = 1 << 16
 
@@ -245,7 +244,7 @@ def _check_sizes(
     stages = 1 << config.wave_width if schedule.num_waves > 1 else schedule.num_steps
     chunk = int(np.diff(schedule.chunks(num_flits)).max(initial=0))
     # On private links a head's size has as many bits as an address, or counts modulo 256.
-    most = (1 << head_layout(config)["size"].width) - 1 if config.shared else chunk
+    most = head_format(config).mask("size") if config.shared else chunk
     for what, value, limit in (
         ("flows", schedule.num_flows, config.num_flows),
         ("flits of the buffer", num_flits, (1 << config.address_width) - 1),
@@ -348,7 +347,7 @@ def _row_words(table: Table, row: int) -> list[int]:
     """The four words of a row; on private links the last two are 0."""
     names = ["flow", "port", "op", "step", "stage"]
     names += [name for name in ("vc_class", "order", "route") if getattr(table, name) is not None]
-    return words_of(SHARED_ROW, **{name: int(getattr(table, name)[row]) for name in names})
+    return SHARED_ROW_FORMAT.words(**{name: int(getattr(table, name)[row]) for name in names})
 
 
 def _flow_words(table: Table, flow: int) -> list[int]:
@@ -357,34 +356,10 @@ def _flow_words(table: Table, flow: int) -> list[int]:
     place = {name: int(getattr(table, name)[flow]) for name in ("base", "size", "stride")}
     if table.slots is None:
         ports = sum(int(port) << 4 * k for k, port in enumerate(children))
-        return words_of(FLOW_ENTRY, **place, children=ports, parent=parent)
-    return words_of(
-        SHARED_FLOW,
+        return FLOW_FORMAT.words(**place, children=ports, parent=parent)
+    return SHARED_FLOW_FORMAT.words(
         **place,
         staging=int(table.slots[flow]),
         num_children=int((children != NO_PORT).sum()),
         parent=int(parent != NO_PORT),
     )
-
-
-def words_of(layout: data.StructLayout, **fields: int) -> list[int]:
-    """The 32-bit words, lowest first, of an entry whose other fields are 0.
-
-    Raises
-    ------
-    ValueError
-        If a number does not fit its field.
-
-    Examples
-    --------
-    >>> from multitree.nic.config import ROW
-    >>> [hex(word) for word in words_of(ROW, flow=3, port=2, step=7)]
-    ['0x20003', '0x7']
-    """
-    entry = 0
-    for name, value in fields.items():
-        field = layout[name]
-        if not 0 <= value < 1 << field.width:
-            raise ValueError(f"{name.capitalize()} must fit {field.width} bits, not {value!r}")
-        entry |= value << field.offset
-    return [entry >> low & 0xFFFFFFFF for low in range(0, layout.size, 32)]

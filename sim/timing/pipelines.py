@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from multitree.nic.config import JOB_QUEUE_DEPTH
+from multitree.nic.driver.config import JOB_QUEUE_DEPTH
 
 __all__ = ["Pipelines"]
 

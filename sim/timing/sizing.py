@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.link.link import flit_layout
-from multitree.nic.config import LIMITS, MOST_SHARED_ROWS, Config
-from multitree.nic.table import MOST_STEPS
-from multitree.sim.inputs import check_private
-from multitree.sim.link_model import LinkModel
+from multitree.hw.codes import flit_fields
+from multitree.nic.driver.config import LIMITS, MOST_SHARED_ROWS, Config
+from multitree.nic.driver.table import MOST_STEPS
+from multitree.sim.timing.inputs import check_private
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.arrays import largest_group
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
@@ -31,7 +31,7 @@ __all__ = [
     "wire_bits_per_flit",
 ]
 
-# It is that of `nic.config.LIMITS`: a flow entry has fields for eight child ports.
+# It is that of `LIMITS`: a flow entry has fields for eight child ports.
 MAX_PORTS = 8
 _DEFAULTS = Config()
 
@@ -163,7 +163,7 @@ def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:
     if sent.topology.num_switches:
         num_classes = int(sent.route_classes.max(initial=0)) + 1
     num_vcs = Config(num_classes=num_classes).num_vcs
-    return int(flit_layout(flit_bytes=link_model.flit_bytes, num_vcs=num_vcs).size)
+    return sum(flit_fields(flit_bytes=link_model.flit_bytes, num_vcs=num_vcs).values())
 
 
 def rows_per_rank(schedule: Schedule, *, lockstep: bool = False) -> npt.NDArray[np.int64]:

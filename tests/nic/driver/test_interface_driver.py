@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.driver import Driver
-from multitree.nic.faults import DeviceError
-from multitree.nic.program import OpKind
-from multitree.nic.registers import ADDRESS, ID, VERSION
-from multitree.nic.table import compile_table
+from multitree.nic.driver.commands import OpKind
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.interface_driver import Driver
+from multitree.nic.driver.registers import ADDRESS, ID, VERSION
+from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
 

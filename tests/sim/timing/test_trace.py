@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree.sim.trace import Trace
+from multitree.sim.timing.trace import Trace
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.families.direct import ring
 

@@ -10,7 +10,7 @@ from multitree.host.runner import Runner
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.sizing import config_for, link_limits
+from multitree.sim.timing.sizing import config_for, link_limits
 
 NUM_FLITS = 200_000
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")

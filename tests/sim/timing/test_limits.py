@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.config import Config
-from multitree.nic.faults import DeviceError
-from multitree.nic.table import compile_table
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
+from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.native import EVENT
 from multitree.sim.faults.diagnosis import first_missing
-from multitree.sim.link_model import LinkModel, MemoryTiming
-from multitree.sim.rtl.loads import limits_of
-from multitree.sim.sizing import beyond_interfaces, config_for, least_sizes
-from multitree.sim.trace import trace_of, turns_of
+from multitree.sim.timing.limits import limits_of
+from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.sizing import beyond_interfaces, config_for, least_sizes
+from multitree.sim.timing.trace import trace_of, turns_of
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED

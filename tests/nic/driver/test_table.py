@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.config import NO_PORT, Config
-from multitree.nic.table import compile_table
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError

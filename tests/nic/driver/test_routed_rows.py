@@ -5,9 +5,12 @@ import zlib
 import numpy as np
 import pytest
 
-from multitree.nic.config import HOP_WIDTH, NO_PORT, SHARED_FLOW, SHARED_ROW, Config
-from multitree.nic.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
-from multitree.nic.table import compile_table, table_writes
+from multitree.hw.codes import HOP_WIDTH
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NO_PORT
+from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
+from multitree.nic.driver.table import compile_table, table_writes
+from multitree.nic.layouts import SHARED_FLOW, SHARED_ROW
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError

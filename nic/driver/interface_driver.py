@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from multitree.nic.faults import DeviceError, FaultCode
-from multitree.nic.program import (
+from multitree.nic.driver.commands import (
     ACKNOWLEDGE,
     COMMIT,
-    DTYPE_CODES,
     START,
     HostOp,
     PortCounts,
@@ -22,8 +20,10 @@ from multitree.nic.program import (
     reset_writes,
     run_writes,
 )
-from multitree.nic.registers import ADDRESS, ID, VERSION, register_field
-from multitree.nic.table import Table, table_writes
+from multitree.nic.driver.config import LANE_TYPES
+from multitree.nic.driver.faults import DeviceError, FaultCode
+from multitree.nic.driver.registers import ADDRESS, ID, VERSION, register_field
+from multitree.nic.driver.table import Table, table_writes
 
 __all__ = ["Counters", "Driver", "Sizes"]
 
@@ -110,7 +110,7 @@ class Driver:
             table_depth=table_depth,
             num_flows=num_flows,
             buffer_flits=buffer_flits,
-            dtypes=tuple(name for name, code in DTYPE_CODES.items() if dtypes >> code & 1),
+            dtypes=tuple(name for name, code in LANE_TYPES.items() if dtypes >> code & 1),
         )
 
     def reset(self, sequence: int = 0) -> Steps[None]:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from amaranth.lib import data
-
+from multitree.hw.codes import HOP_WIDTH
 from multitree.hw.export.register_map import Field, Register, RegisterMap, Window
-from multitree.nic.config import HOP_WIDTH, MOST_SHARED_ROWS, NO_PORT, ROW, SHARED_ROW, Config
-from multitree.nic.faults import Awaited, FaultCode
+from multitree.nic.driver.config import LANE_TYPES, MOST_SHARED_ROWS, Config
+from multitree.nic.driver.faults import Awaited, FaultCode
+from multitree.nic.driver.formats import NO_PORT, ROW_FORMAT, SHARED_ROW_FORMAT, Format
 
 __all__ = [
     "ADDRESS",
@@ -19,10 +19,9 @@ __all__ = [
     "TABLE_WINDOW",
     "VERSION",
     "Writes",
+    "fields_of",
     "identity",
     "register_field",
-    "register_layout",
-    "register_view",
     "register_word",
 ]
 
@@ -45,18 +44,18 @@ def _field(
     return Field(name=name, lsb=lsb, width=width, description=description, values=named)
 
 
-def _bits(layout: data.StructLayout, name: str) -> str:
+def _bits(entry: Format, name: str) -> str:
     """Where in its word a field of an entry is."""
-    low, width = layout[name].offset % 32, layout[name].width
+    low, width = entry[name].offset % 32, entry[name].width
     return f"{low + width - 1}:{low}" if width > 1 else f"{low}"
 
 
-def _words(layout: data.StructLayout) -> str:
+def _words(entry: Format) -> str:
     """The fields of an entry, word by word."""
     texts: dict[int, list[str]] = {}
-    for name, field in layout:
+    for name, bits in entry.fields.items():
         if name != "reserved":
-            texts.setdefault(field.offset // 32, []).append(f"{name}[{_bits(layout, name)}]")
+            texts.setdefault(bits.offset // 32, []).append(f"{name}[{_bits(entry, name)}]")
     return ", ".join(f"word {word} {' '.join(fields)}" for word, fields in texts.items())
 
 
@@ -67,7 +66,7 @@ TABLE_WINDOW = Window(
     count=65536,
     words=2,
     access="wo",
-    description=f"Rows: {_words(ROW)}. "
+    description=f"Rows: {_words(ROW_FORMAT)}. "
     "Of the next table, also while one runs: all rows in use, then commit.",
 )
 ROUTE_WINDOW = Window(
@@ -79,8 +78,8 @@ ROUTE_WINDOW = Window(
     access="wo",
     description=f"Routes of rows, on shared links only: {HOP_WIDTH} bits per switch from word 0, "
     f"bit 0 on, output port[{HOP_WIDTH - 2}:0] class[{HOP_WIDTH - 1}]; row bits "
-    f"{_bits(SHARED_ROW, 'vc_class')} and {_bits(SHARED_ROW, 'order')} are the first link's class "
-    "and the order.",
+    f"{_bits(SHARED_ROW_FORMAT, 'vc_class')} and {_bits(SHARED_ROW_FORMAT, 'order')} "
+    "are the first link's class and the order.",
 )
 FLOW_WINDOW = Window(
     name="FLOW",
@@ -295,9 +294,14 @@ Writes = list[tuple[int, int]]
 """Register writes in order: byte address and 32-bit value."""
 
 
+def fields_of(register: str) -> tuple[Field, ...]:
+    """The fields of a register, lowest first, by the names of the register map."""
+    return tuple(field for (of, _), field in _FIELDS.items() if of == register)
+
+
 def identity(config: Config) -> dict[str, int]:
     """Values of the registers that say what an interface was built as."""
-    dtypes = sum(1 << kind.value for kind in config.lane_types)
+    dtypes = sum(1 << LANE_TYPES[name] for name in config.dtypes)
     return {
         "ID": ID,
         "VERSION": VERSION,
@@ -331,29 +335,6 @@ def register_word(register: str, **fields: int) -> int:
             raise ValueError(f"{register}.{name} must fit {place.width} bits, not {value!r}")
         word |= value << place.lsb
     return word
-
-
-def register_layout(*registers: str) -> data.StructLayout:
-    """The fields of registers that follow each other, and what is reserved between them."""
-    fields: dict[str, int] = {}
-
-    def skip(width: int) -> None:
-        if width:
-            fields[f"reserved_{len(fields)}" if "reserved" in fields else "reserved"] = width
-
-    for register in registers:
-        end = 0
-        for (of, name), place in _FIELDS.items():
-            if of == register:
-                skip(place.lsb - end)
-                fields[name], end = place.width, place.lsb + place.width
-        skip(32 - end)
-    return data.StructLayout(fields)
-
-
-def register_view(register: str, word):
-    """A register's word in hardware, by the names of its fields."""
-    return data.View(register_layout(register), word)
 
 
 def register_field(register: str, field: str, word: int) -> int:

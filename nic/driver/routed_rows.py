@@ -3,7 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.config import HOP_WIDTH, NUM_HOPS, Config
+from multitree.hw.codes import HOP_WIDTH
+from multitree.nic.driver.config import Config
+from multitree.nic.driver.formats import NUM_HOPS
 from multitree.topology.arrays import positions_in_group
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError

@@ -1,14 +1,14 @@
 """What engines are given: schedules, buffers and skews that fit each other."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.program import DEPENDENCIES, FLOW_CONTROLS
-from multitree.sim.link_model import LinkModel
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
+from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.collectives import DTYPES, check_dtype
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import lowered, through_switches
@@ -17,6 +17,7 @@ from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [
     "Buffers",
+    "Progress",
     "check_buffers",
     "check_private",
     "check_skews",
@@ -29,6 +30,8 @@ __all__ = [
 
 Buffers = npt.NDArray[Any]
 """Elements of all ranks, shape (num_ranks, n)."""
+Progress = Callable[[int], None]
+"""Called with the cycles run so far, now and then."""
 
 _MOST_SKEW = 2**32 - 1
 """Cycles that a host of the emulation can wait for."""

@@ -6,9 +6,10 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import TypeVar
 
-from multitree.nic.config import LANE_TYPES, NO_PORT, UNKNOWN
-from multitree.nic.faults import Awaited, DeviceError, FaultCode
-from multitree.nic.registers import (
+from multitree.nic.driver.config import LANE_TYPES
+from multitree.nic.driver.faults import Awaited, DeviceError, FaultCode
+from multitree.nic.driver.formats import NO_PORT, UNKNOWN
+from multitree.nic.driver.registers import (
     ADDRESS,
     PORT_COUNTERS,
     PORT_WINDOW,
@@ -22,7 +23,6 @@ __all__ = [
     "ACKNOWLEDGE",
     "COMMIT",
     "DEPENDENCIES",
-    "DTYPE_CODES",
     "FLOW_CONTROLS",
     "REDUCTIONS",
     "RESET",
@@ -170,9 +170,6 @@ COMMIT, START, ACKNOWLEDGE, RESET = (
     for command in ("commit", "start", "acknowledge", "reset")
 )
 
-DTYPE_CODES = {name: kind.value for name, kind in LANE_TYPES.items()}
-"""Code of a NumPy dtype's name in the MODE register."""
-
 REDUCTIONS = OPS
 """What becomes of the contributions, by its bit in the MODE register."""
 
@@ -230,8 +227,8 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         """Check the dtype and the ranges."""
-        if self.dtype not in DTYPE_CODES:
-            raise ValueError(f"Dtype must be one of {sorted(DTYPE_CODES)}, not {self.dtype!r}")
+        if self.dtype not in LANE_TYPES:
+            raise ValueError(f"Dtype must be one of {sorted(LANE_TYPES)}, not {self.dtype!r}")
         for name, known in (
             ("dependency", DEPENDENCIES),
             ("flow_control", FLOW_CONTROLS),
@@ -269,7 +266,7 @@ def run_writes(settings: RunSettings) -> Writes:
     """
     mode = register_word(
         "MODE",
-        dtype=DTYPE_CODES[settings.dtype],
+        dtype=LANE_TYPES[settings.dtype],
         lockstep=int(settings.lockstep),
         cut_through=DEPENDENCIES.index(settings.dependency),
         packets=FLOW_CONTROLS.index(settings.flow_control),

@@ -1,0 +1,80 @@
+"""Codes, sizes and errors of hardware blocks for software that has no Amaranth."""
+
+import enum
+
+__all__ = [
+    "AHEAD_FLITS",
+    "CHECK_WIDTH",
+    "HOP_WIDTH",
+    "LEAST_STAGES",
+    "MOST_STAGES",
+    "PERIOD_CYCLES",
+    "PORT_WIDTH",
+    "SEQUENCE_WIDTH",
+    "DType",
+    "Kind",
+    "VerilogError",
+    "flit_fields",
+    "vc_width",
+]
+
+
+class Kind(enum.IntEnum):
+    """Place of a flit in its message, or what a control flit says."""
+
+    HEAD = 0
+    BODY = 1
+    TAIL = 2
+    SINGLE = 3
+    # From here on control flits: blocks tell them from data by bit 2 of the kind.
+    DOWN = 4
+    INIT = 5
+    UP = 6
+    FAULT = 7
+
+
+class DType(enum.IntEnum):
+    """Type of a flit's lanes."""
+
+    INT32 = 0
+    FP32 = 1
+    BF16 = 2
+
+
+LEAST_STAGES, MOST_STAGES = 4, 6
+"""Cycles that an addition may take."""
+PERIOD_CYCLES = 16
+"""From one control flit of a link that is not up to the next."""
+PORT_WIDTH = 5
+"""Bits of a switch's output port in a hop."""
+HOP_WIDTH = PORT_WIDTH + 1
+"""Bits of a hop of a route: output port, then virtual-channel class."""
+# Over shared links one head is looked up at a time; with forwarding four, of 4 cycles each.
+AHEAD_FLITS = 16
+"""Flits of a receiver's queue, which wait while heads are looked up."""
+CHECK_WIDTH = 32
+"""Bits of a flit's CRC."""
+SEQUENCE_WIDTH = 3
+"""Bits of the number that counts flits on a link."""
+_KIND_WIDTH = 3
+
+
+def vc_width(num_vcs: int) -> int:
+    """Bits of a virtual channel's number; one bit where there is only one channel."""
+    return max(1, (num_vcs - 1).bit_length())
+
+
+def flit_fields(*, flit_bytes: int, num_vcs: int = 1) -> dict[str, int]:
+    """Bits of all that travels with a flit, payload included, by name."""
+    return {
+        "kind": _KIND_WIDTH,
+        "vc": vc_width(num_vcs),
+        "sequence": SEQUENCE_WIDTH,
+        "epoch": 1,
+        "check": CHECK_WIDTH,
+        "payload": 8 * flit_bytes,
+    }
+
+
+class VerilogError(RuntimeError):
+    """The tool that writes Verilog failed; the message is the last line of what it said."""

@@ -1,0 +1,326 @@
+"""C++ made into libraries: a cache of what is compiled, compilers and other tools."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock
+
+from multitree.nic.driver.faults import DeviceError
+from multitree.topology.progress import report
+
+__all__ = [
+    "Say",
+    "Tools",
+    "cache_folder",
+    "cache_size_bytes",
+    "cached",
+    "clear_cache",
+    "compiler_path",
+    "compiler_version",
+    "content_key",
+    "say_on_stderr",
+    "why_no_compiler",
+]
+
+Result = TypeVar("Result")
+Say = Callable[[str], None]
+"""Called with a sentence before something that takes long."""
+
+_KINDS = ("library", "runtime", "verilog")
+_UNFINISHED = ".unfinished"
+_SECONDS_TO_END = 5.0
+_LAST_LINES = 3
+
+
+def say_on_stderr(sentence: str) -> None:
+    """Print on stderr what takes so long."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def compiler_path() -> str | None:
+    """The C++ compiler on PATH; None where there is none."""
+    return shutil.which("g++")
+
+
+def why_no_compiler() -> str | None:
+    """Say that there is no C++ compiler, and how to get one; None where there is one."""
+    if compiler_path() is None:
+        return "there is no C++ compiler g++ on PATH (Debian and Ubuntu: apt-get install g++)"
+    return None
+
+
+def compiler_version() -> str:
+    """Version and target machine of the C++ compiler, as it prints them."""
+    command = [str(compiler_path()), "-dumpfullversion", "-dumpmachine"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def cache_folder() -> Path:
+    """Where compiled things are kept: $MULTITREE_CACHE, else ~/.cache/multitree.
+
+    The folder need not exist yet.
+    """
+    named = os.environ.get("MULTITREE_CACHE")
+    return Path(named).expanduser() if named else Path.home() / ".cache" / "multitree"
+
+
+def cache_size_bytes() -> int:
+    """Bytes of all that is cached, 0 where there is no cache yet."""
+    return sum(_size_bytes(entry) for entry in _entries())
+
+
+def clear_cache() -> int:
+    """Remove all that is cached; what a running process has loaded goes on working.
+
+    Returns
+    -------
+    int
+        Bytes that were freed.
+
+    Raises
+    ------
+    DeviceError
+        If the folder cannot be changed.
+    """
+    freed = 0
+    for entry in _entries():
+        size_bytes = _size_bytes(entry)
+        try:
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise _unusable(error) from error
+        freed += size_bytes
+    return freed
+
+
+def content_key(*parts: str | bytes) -> str:
+    """Hash of texts and bytes, 32 hex digits, different wherever a part is."""
+    digest = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        # The length keeps parts apart: ("ab", "c") and ("a", "bc") differ.
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()[:32]
+
+
+def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder of one cached thing, made now if it is not there.
+
+    It is made in a temporary folder and then renamed, so that there is never half a thing under
+    its name. Processes that want the same thing at once wait for the first.
+
+    Parameters
+    ----------
+    kind : str
+        "library", "runtime" or "verilog".
+    key : str
+        `content_key` of all that it depends on.
+    make : callable
+        Called with an empty folder to fill.
+
+    Returns
+    -------
+    Path
+        The filled folder.
+
+    Raises
+    ------
+    DeviceError
+        If the cache folder cannot be written. What `make` raises comes through, and leaves
+        nothing behind.
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"Kind must be one of {', '.join(_KINDS)}, not {kind!r}")
+    place = cache_folder() / f"{kind}-{key}"
+    # A folder gets its name by a rename, so that what is there is whole and needs no lock.
+    if place.is_dir():
+        return place
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock := place.with_suffix(".lock")):
+            try:
+                if not place.is_dir():
+                    _make_at(place, make)
+            finally:
+                # Who waits for this file sees that it is gone, and takes a new one.
+                lock.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unusable(error) from error
+    return place
+
+
+def _make_at(place: Path, make: Callable[[Path], None]) -> None:
+    """Fill a temporary folder next to `place` and give it its name; the lock is held."""
+    # The lock excludes other makers: what is there was left by a process that was killed.
+    for left in place.parent.glob(f"{place.name}.*{_UNFINISHED}"):
+        shutil.rmtree(left, ignore_errors=True)
+    temporary = Path(
+        tempfile.mkdtemp(prefix=f"{place.name}.", suffix=_UNFINISHED, dir=place.parent)
+    )
+    try:
+        make(temporary)
+        temporary.rename(place)
+    finally:
+        # After the rename there is nothing left; after an error or a signal there is.
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _entries() -> list[Path]:
+    """Everything in the folder that is ours, unfinished things and locks included."""
+    folder = cache_folder()
+    if not folder.is_dir():
+        return []
+    return [entry for entry in folder.iterdir() if entry.name.startswith(tuple(_KINDS))]
+
+
+def _size_bytes(entry: Path) -> int:
+    files = entry.rglob("*") if entry.is_dir() else [entry]
+    size_bytes = 0
+    for file in files:
+        with contextlib.suppress(FileNotFoundError):
+            size_bytes += file.stat().st_size if file.is_file() else 0
+    return size_bytes
+
+
+def _unusable(error: OSError) -> DeviceError:
+    reason = error.strerror or str(error)
+    return DeviceError(
+        f"Cache folder {cache_folder()} must be writable, but: {reason}; "
+        "another one can be named in MULTITREE_CACHE"
+    )
+
+
+class Tools:
+    """Runs tools, several at once; where one fails, or a signal comes, it ends all others.
+
+    Parameters
+    ----------
+    folder : Path
+        Their working folder, and that of their temporary files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """Run one and wait for it.
+
+        Parameters
+        ----------
+        command : sequence of str
+        environment : mapping of str to str, optional
+            Variables in addition to those of this process.
+
+        Raises
+        ------
+        DeviceError
+            With its last words if it fails, or with the signal that ended it.
+        """
+        name = Path(command[0]).name
+        with self._lock:
+            # Under the lock, `end` either finds a process or keeps it from being started.
+            if self._ended:
+                raise DeviceError(f"{name} was not started, since another tool has failed")
+            # In a process group, so that what it starts itself ends with it.
+            process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env={**os.environ, "TMPDIR": str(self._folder), **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                process_group=0,
+            )
+            self._running.add(process)
+        try:
+            out, err = process.communicate()
+        # A signal raises here in the main thread, perhaps in the middle of the wait.
+        except BaseException:
+            self.end()
+            raise
+        finally:
+            self._running.discard(process)
+        if process.returncode:
+            words = "; ".join((err or out).strip().splitlines()[-_LAST_LINES:])
+            if process.returncode < 0:
+                words = f"ended by {signal.Signals(-process.returncode).name}"
+            raise DeviceError(f"{name} failed while compiling the network: {words}")
+
+    def side_by_side(
+        self, jobs: Sequence[Callable[[], Result]], num_jobs: int, what: str
+    ) -> list[Result]:
+        """Call functions that run tools, in so many threads.
+
+        Parameters
+        ----------
+        jobs : sequence of callable
+        num_jobs : int
+        what : str
+            What they do, for `progress.report`.
+
+        Returns
+        -------
+        list
+            What they return, in their order.
+
+        Raises
+        ------
+        DeviceError
+            What the first one to fail raised.
+        """
+        pool = ThreadPoolExecutor(num_jobs)
+        try:
+            futures = [pool.submit(self._only_while_none_failed, job) for job in jobs]
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                report(what, done, len(jobs))
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            self.end()
+            raise
+        finally:
+            # Threads return as soon as the tools that they wait for have ended.
+            pool.shutdown()
+
+    def _only_while_none_failed(self, job: Callable[[], Result]) -> Result:
+        """Call a function; where it fails, nothing is started any more."""
+        try:
+            return job()
+        except BaseException:
+            # At once: this thread may begin the next job before `side_by_side` ends the others.
+            self._ended = True
+            raise
+
+    def end(self) -> None:
+        """End what runs, wait until it has ended, and start nothing more."""
+        with self._lock:
+            self._ended = True
+            running = list(self._running)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in running:
+                # The number of a process that was waited for may be that of another one by now.
+                if process.poll() is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, number)
+            for process in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_SECONDS_TO_END)
