@@ -1,4 +1,4 @@
-"""Layouts of bits that blocks share, made from the formats of the programmer's model."""
+"""Layouts of bits that blocks share, made from the programmer's formats."""
 
 from amaranth.lib import data
 

@@ -1,4 +1,4 @@
-"""Layouts of the blocks: those of the programmer's formats, and what jobs have in addition."""
+"""Layouts of the blocks: the formats of the programmer, and what jobs add."""
 
 import pytest
 from amaranth.lib import data

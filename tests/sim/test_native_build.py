@@ -1,4 +1,4 @@
-"""The cache: one thing per key, whole or not at all; tools: none outlives one that failed."""
+"""The cache: one whole thing per key; tools: none outlives one that failed."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Words and heads: every bit is some field's, and numbers come back as they were packed."""
+"""Words and heads: every bit is a field's, and numbers come back as packed."""
 
 import pytest
 
