@@ -19,7 +19,7 @@ from multitree.host.evaluation.schemes import (
     schedule_of,
 )
 from multitree.host.evaluation.timed import Timed, Wanted, timed, value_of
-from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, row_layout
+from multitree.nic.driver.formats import flow_format, row_format
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.registry import ALGORITHMS
@@ -226,8 +226,8 @@ def _sizes(spec: str, num_ranks: int) -> dict[str, float | None]:
         return {USED: None, BUILT: None, PUBLISHED: published}
     sent = as_sent(schedule)
     config = config_for(sent.topology, LinkModel(), **least_sizes(schedule, _FLITS))
-    row_bytes = row_layout(config).size // 8
-    flow_bytes = (SHARED_FLOW if config.shared else FLOW_ENTRY).size // 8
+    row_bytes = row_format(config).size // 8
+    flow_bytes = flow_format(config).size // 8
     num_rows = int(np.bincount(sent.src).max())
     return {
         USED: num_rows * row_bytes + sent.num_flows * flow_bytes,
