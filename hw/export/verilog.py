@@ -10,11 +10,11 @@ from amaranth.back import verilog
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
+from multitree.hw.codes import VerilogError
 from multitree.hw.component import VerilogModules, port_values
 
 __all__ = [
     "NO_INLINE",
-    "VerilogError",
     "chosen_yosys",
     "generate",
     "instantiation_template",
@@ -34,10 +34,6 @@ _WAKE = r"""  reg \$wake ;
   initial \$wake <= 0;
   // verilator lint_on INITIALDLY
 """
-
-
-class VerilogError(RuntimeError):
-    """The tool that writes Verilog failed; the message is the last line of what it said."""
 
 
 def _clock_ports(domains: Sequence[str]) -> list[str]:

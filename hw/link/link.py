@@ -3,10 +3,11 @@
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw import codes
+from multitree.hw.codes import flit_fields, vc_width
 from multitree.hw.component import check_integer
 
 __all__ = [
-    "CHECK_WIDTH",
     "ControlSignature",
     "Kind",
     "LinkSignature",
@@ -15,29 +16,23 @@ __all__ = [
     "flit_layout",
     "unit_layout",
     "vc_unit_layout",
-    "vc_width",
 ]
 
-SEQUENCE_WIDTH = 3
-"""Bits of the number that counts flits on a link."""
-CHECK_WIDTH = 32
-"""Bits of the CRC."""
 _FAULT_RECORD_WIDTH = 96
 _MOST_VCS = 8
 
 
 class Kind(enum.Enum, shape=3):
-    """Place of a flit in its message, or what a control flit says."""
+    """Place of a flit in its message, or what a control flit says: the codes of `hw.codes`."""
 
-    HEAD = 0
-    BODY = 1
-    TAIL = 2
-    SINGLE = 3
-    # From here on control flits: blocks tell them from data by bit 2 of the kind.
-    DOWN = 4
-    INIT = 5
-    UP = 6
-    FAULT = 7
+    HEAD = codes.Kind.HEAD.value
+    BODY = codes.Kind.BODY.value
+    TAIL = codes.Kind.TAIL.value
+    SINGLE = codes.Kind.SINGLE.value
+    DOWN = codes.Kind.DOWN.value
+    INIT = codes.Kind.INIT.value
+    UP = codes.Kind.UP.value
+    FAULT = codes.Kind.FAULT.value
 
 
 def fault_record_width(flit_bytes: int) -> int:
@@ -50,23 +45,10 @@ def check_num_vcs(num_vcs: object, *, least: int = 1) -> int:
     return check_integer("VCs", num_vcs, least=least, most=_MOST_VCS)
 
 
-def vc_width(num_vcs: int) -> int:
-    """Bits of a virtual channel's number; one bit where there is only one channel."""
-    return max(1, (num_vcs - 1).bit_length())
-
-
 def flit_layout(*, flit_bytes: int, num_vcs: int = 1) -> data.StructLayout:
     """Everything that travels with a flit; see `LinkSignature`."""
-    return data.StructLayout(
-        {
-            "kind": Kind,
-            "vc": vc_width(num_vcs),
-            "sequence": SEQUENCE_WIDTH,
-            "epoch": 1,
-            "check": CHECK_WIDTH,
-            "payload": 8 * flit_bytes,
-        }
-    )
+    fields = flit_fields(flit_bytes=flit_bytes, num_vcs=num_vcs)
+    return data.StructLayout(fields | {"kind": Kind})
 
 
 def unit_layout(*, flit_bytes: int) -> data.StructLayout:

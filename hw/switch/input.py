@@ -4,16 +4,11 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.codes import vc_width
+from multitree.hw.codes import HOP_WIDTH, PORT_WIDTH, vc_width
 from multitree.hw.component import check_integer
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout
 
-__all__ = ["HOP_WIDTH", "PORT_WIDTH", "SwitchInput"]
-
-PORT_WIDTH = 5
-"""Bits of an output port in a hop."""
-HOP_WIDTH = PORT_WIDTH + 1
-"""Bits of a hop of a route: output port, then virtual channel class."""
+__all__ = ["SwitchInput"]
 
 
 def _is_first(kind):

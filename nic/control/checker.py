@@ -12,6 +12,7 @@ from multitree.nic.driver.formats import NO_PORT, OP_GATHER, OP_NOP, UNKNOWN
 from multitree.nic.layouts import (
     FLOW_ENTRY,
     SHARED_FLOW,
+    lane_types,
     register_layout,
     register_view,
     row_layout,
@@ -198,7 +199,7 @@ class SettingsCheck(wiring.Component):
         m = Module()
         end = 1 << self.config.address_width
         mode, header_only = register_view("MODE", self.mode), register_layout("MODE")["header_only"]
-        built = Cat(mode.dtype == kind.value for kind in self.config.lane_types).any()
+        built = Cat(mode.dtype == kind.value for kind in lane_types(self.config)).any()
         known = built & (self.mode[header_only.offset :] == 0)
         if self.config.wave_width:
             # Steps of a periodic table begin anew with every run.

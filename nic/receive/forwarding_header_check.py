@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
+from multitree.hw.codes import AHEAD_FLITS
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo, counted_down
 from multitree.nic.driver.config import Config
@@ -22,10 +23,9 @@ from multitree.nic.signatures import (
     WaitSignature,
 )
 
-__all__ = ["AHEAD_FLITS", "ForwardingHeaderCheck"]
+__all__ = ["ForwardingHeaderCheck"]
 
-AHEAD_FLITS = 16
-"""Flits that wait while heads behind them are looked up: four heads of 4 cycles each."""
+# Heads that wait behind the flits of `AHEAD_FLITS`.
 _MESSAGES = 4
 
 

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
+from multitree.hw.codes import AHEAD_FLITS
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo
 from multitree.nic.driver.config import Config
@@ -14,10 +15,7 @@ from multitree.nic.receive.header_lookup import place_layout
 from multitree.nic.reduce.reducer import item_layout
 from multitree.nic.signatures import RunSignature, TurnSignature
 
-__all__ = ["AHEAD_FLITS", "SharedLane"]
-
-AHEAD_FLITS = 16
-"""Payload that may come in while its message's head is looked up."""
+__all__ = ["SharedLane"]
 
 
 class SharedLane(wiring.Component):

@@ -9,7 +9,7 @@ from multitree.nic.control.checker import RowCheck, SettingsCheck, SharedFlowChe
 from multitree.nic.driver.config import MODES, Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.formats import NO_PORT
-from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, lane_types
 from multitree.nic.receive.duplicate_filter import Expectation
 from multitree.nic.send.rows import StepCounter
 from tests.formal.bench import Property
@@ -68,7 +68,7 @@ def settings(bench, *, num_classes, wave_width, dtypes, modes):
     mode, base, flits, committed, iterations = (bench.constant(name, 32) for name in names)
     for name, value in zip(names, (mode, base, flits, committed, iterations), strict=True):
         m.d.comb += getattr(block, name).eq(value)
-    kinds = [kind.value for kind in config.lane_types]
+    kinds = [kind.value for kind in lane_types(config)]
     built = Cat(mode[:2] == kind for kind in kinds).any()
     # Beside the type: lockstep, cut-through, packets, maximum, and which phases are silent.
     unknown = mode[8:] if num_classes else mode[6:]
