@@ -321,7 +321,7 @@ class WaitSignature(wiring.Signature):
     Members
     -------
     awaited : Out(3)
-        `nic.faults.Awaited`.
+        `nic.driver.faults.Awaited`.
     row, flow : Out(16)
         The row (senders) and the flow that wait.
     port, op : Out
