@@ -2,6 +2,17 @@
 
 from tests.benches import bench_module
 
-run_ranks = bench_module("_ranks").run_ranks
-start_ranks = bench_module("_ranks").start_ranks
-RankError = bench_module("_ranks").RankError
+ranks = bench_module("_ranks")
+# Ranks are forked from a process that has loaded what the modules of the tests import.
+ranks.CONTEXT.set_forkserver_preload(
+    [
+        "multitree.torch",
+        "pytest",
+        "multitree.host.communicator",
+        "multitree.topology.specs",
+        "tests.host.values",
+    ]
+)
+run_ranks = ranks.run_ranks
+start_ranks = ranks.start_ranks
+RankError = ranks.RankError
