@@ -3,10 +3,10 @@
 - no mark: at most 3 CPU seconds. `make test` runs three of a test's parameter sets (the first, one
   between, the last), or all where each is a rule of its own: `every_set`.
 - `slow`: more than that. Not in `make test`; `make test-ci` and `.ci/run` (`--ci`) run all sets.
-- `dear`: a function of more than 20 CPU seconds in all sets. `--ci` runs one set, and in one of
-  four quarters all; and all where a file that the test imports, starts or reads has changed since
-  the last commit that changed `tests/rotation`.
-- `long`: minutes, or not worth more. `--ci` runs it in its quarter only.
+- `dear`, slow or not: a function of more than 20 CPU seconds in all sets. `--ci` runs one set, and
+  in one of four quarters all; and all where a file that the test imports, starts or reads has
+  changed since the last commit that changed `tests/rotation`.
+- `long`: minutes, or not worth more. `--ci` runs it in its quarter only, `make test` never.
 
 The quarter is the number in `tests/rotation` modulo 4. The last commit of each piece of work raises
 the number by one, so that four pieces of work run everything. MULTITREE_QUARTER=2 takes another
@@ -66,7 +66,7 @@ def pytest_report_header(config):
 def pytest_collection_modifyitems(config, items):
     """Leave out what is not to run."""
     for item in items:
-        if marks(item, "dear", "long"):
+        if marks(item, "long"):
             item.add_marker("slow")
     kept, most = list(items), config.getoption("--sets")
     if config.quarter is not None:

@@ -31,13 +31,13 @@ class Costs:
         """Why the test that ends now needs another mark, or None."""
         cpu_seconds, began = self._begun
         used = _cpu_seconds() - cpu_seconds
-        if marks(item, "dear", "long") or _something_compiled(began):
+        if marks(item, "long") or _something_compiled(began):
             return None
         self._of_function[function_of(item)] += used
         whole = self._of_function[function_of(item)]
         if used > TOLERANCE * TEST_SECONDS and not marks(item, "slow"):
             return f"{used:.1f} CPU s: a test above {TEST_SECONDS} must be marked slow"
-        if whole > TOLERANCE * FUNCTION_SECONDS:
+        if whole > TOLERANCE * FUNCTION_SECONDS and not marks(item, "dear"):
             return f"{whole:.1f} CPU s in all sets: above {FUNCTION_SECONDS} mark them dear"
         return None
 

@@ -85,6 +85,7 @@ SLOW = [pytest.param(n, marks=pytest.mark.slow) for n in range(5)]
 def test_two(number):
     print("two", number)
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("number", range(3))
 def test_dear(number):
@@ -94,6 +95,17 @@ def test_dear(number):
 def test_long():
     print("long 0")
 """
+
+
+def item(nodeid, *marks):
+    """What pytest collects, as far as tiers look at it."""
+    named = [SimpleNamespace(name=name) for name in marks]
+    path, _, _ = nodeid.partition("::")
+    return HashableItem(nodeid=nodeid, path=path, iter_markers=lambda: iter(named))
+
+
+class HashableItem(SimpleNamespace):
+    __hash__ = object.__hash__
 
 
 def ran(printed):
@@ -117,8 +129,6 @@ def test_a_sample_has_the_first_set_and_no_more_than_asked_for(most):
     assert most == 1 or sets[-1] in kept
 
 
-# Whether these names' quarters differ matters to the tests below.
-DEAR, LONG = (quarter_of(SimpleNamespace(nodeid=f"x.py::test_{n}")) for n in ("dear", "long"))
 ALWAYS = [
     *(f"many {number}" for number in range(14)),
     *EVERY,
@@ -129,14 +139,15 @@ ALWAYS = [
 
 @pytest.mark.slow
 def test_each_quarter_runs_cheap_tests_and_a_dear_set_and_all_four_run_everything(tmp_path):
-    assert DEAR != LONG
+    dear, long = (quarter_of(item(f"x.py::test_{name}")) for name in ("dear", "long"))
+    assert dear != long
     seen = Counter()
     for number in range(QUARTERS):
         _, printed = outcome(tmp_path, MANY, "-s", "--ci", MULTITREE_QUARTER=str(number))
         expected = [
             *ALWAYS,
-            *["dear 1", "dear 2"] * (number == DEAR),
-            *["long 0"] * (number == LONG),
+            *["dear 1", "dear 2"] * (number == dear),
+            *["long 0"] * (number == long),
         ]
         assert ran(printed) == expected
         assert f"quarter: {number} of 0 to 3" in printed
@@ -146,19 +157,8 @@ def test_each_quarter_runs_cheap_tests_and_a_dear_set_and_all_four_run_everythin
     assert {*ran(printed)} == {*seen} and "quarter: all" in printed
 
 
-def item(nodeid, *marks):
-    """What pytest collects, as far as tiers look at it."""
-    named = [SimpleNamespace(name=name) for name in marks]
-    path, _, _ = nodeid.partition("::")
-    return HashableItem(nodeid=nodeid, path=path, iter_markers=lambda: iter(named))
-
-
-class HashableItem(SimpleNamespace):
-    __hash__ = object.__hash__
-
-
 def test_four_quarters_run_every_test_whatever_its_marks():
-    kinds = [(), ("slow",), ("slow", "dear"), ("slow", "long"), ("slow", "dear", "long")]
+    kinds = [(), ("slow",), ("dear",), ("slow", "dear", "every_set"), ("slow", "long")]
     items = [
         item(f"tests/test_{name}.py::test_{name}_{kind}[{number}]", *marks)
         for name in "abcdefgh"
@@ -168,12 +168,14 @@ def test_four_quarters_run_every_test_whatever_its_marks():
     parts = [of_ci(items, number, lambda path: False) for number in range(QUARTERS)]
     assert {id(each) for part in parts for each in part} == {*map(id, items)}
     for part in parts:
-        assert 8 * (3 + 3 + 1) < len(part) < len(items)
+        assert 8 * (3 + 3 + 1 + 1) < len(part) < len(items)
 
 
-def test_a_quarter_stays_where_the_file_moves_and_is_one_for_all_sets():
+def test_a_quarter_stays_where_the_file_moves_and_is_one_for_all_sets_but_for_rules():
     names = ["tests/a.py::test_it[1]", "tests/a.py::test_it[2]", "tests/b/c.py::test_it[x::y[z]]"]
     assert len({quarter_of(item(name)) for name in names}) == 1
+    rules = [item(f"tests/a.py::test_it[{number}]", "every_set") for number in range(99)]
+    assert {quarter_of(each) for each in rules} == {*range(QUARTERS)}
     assert {quarter_of(item(f"a.py::test_{n}")) for n in range(99)} == {*range(QUARTERS)}
 
 
@@ -200,8 +202,9 @@ def test_it(number):
 """
 COSTS = {
     "every_set": "a test above 0.1 must be marked slow",
+    "dear": "a test above 0.1 must be marked slow",
     "slow": "in all sets: above 0.35 mark them dear",
-    "dear": "",
+    "slow @pytest.mark.dear": "",
     "long": "",
 }
 
@@ -219,7 +222,9 @@ def with_limits(folder, *seconds):
 def test_a_test_that_costs_more_than_its_marks_allow_fails(mark, tmp_path):
     with_limits(tmp_path, 0.1, 0.35)
     status, printed = outcome(
-        tmp_path, BURNING.format(mark=mark), MULTITREE_CACHE=str(tmp_path / "cache")
+        tmp_path,
+        BURNING.format(mark=mark.replace(" ", "\n")),
+        MULTITREE_CACHE=str(tmp_path / "cache"),
     )
     assert bool(status) == bool(COSTS[mark])
     assert COSTS[mark] in printed
