@@ -208,16 +208,16 @@ def termination_cycles(
     longest messages and the latency of the route; where routes of several links meet, than all
     messages of the step.
     """
-    figures = {
+    given = {
         "Number of flits": num_flits,
         "Latency": latency_cycles,
         "Overhead": overhead_cycles,
         "Skew": max_skew_cycles,
         "Cycles per flit": cycles_per_flit,
     }
-    for name, figure in figures.items():
-        if figure < 0:
-            raise ValueError(f"{name} must be at least 0, not {figure!r}")
+    for name, value in given.items():
+        if value < 0:
+            raise ValueError(f"{name} must be at least 0, not {value!r}")
     return max_skew_cycles + _all_steps(schedule) * _step_cycles(
         schedule, num_flits, latency_cycles, overhead_cycles, cycles_per_flit
     )

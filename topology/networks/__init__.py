@@ -2,5 +2,5 @@
 
 A graph, or numbered nodes and links, becomes a `Topology`, which checks itself and does not
 change. Everything else reads one: distances and cuts give bounds, cycles give symmetry, and
-`degraded` and `subsets` make smaller networks.
+`Topology.without` and `subsets` make smaller networks.
 """

@@ -1,4 +1,4 @@
-"""Nodes and links of a network: their counts, names, ports and figures, checked."""
+"""Nodes and links of a network: their counts, names, ports and numbers, checked."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any

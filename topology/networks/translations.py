@@ -247,8 +247,8 @@ def _with_directions(
     links[src, direction] = np.arange(topology.num_links)
     # Checks that each translation moves links to links of the same speed and latency.
     alike = bool((links >= 0).all())
-    for figure in (topology.bandwidth_gbytes_per_s, topology.latency_ns):
-        alike = alike and bool((figure[links] == figure[links[0]]).all())
+    for numbers in (topology.bandwidth_gbytes_per_s, topology.latency_ns):
+        alike = alike and bool((numbers[links] == numbers[links[0]]).all())
     if not alike:
         raise ScheduleError(
             f"symmetric must have links of equal number, speed and latency at every rank, "

@@ -109,12 +109,12 @@ def in_waves(
     cost_model = cost_model or usual_cost_model(topology)
     # An empty buffer has messages without payload; what suits one flit suits these.
     cost_model = cost_model._replace(num_flits=max(cost_model.num_flits, 1))
-    tables: dict[bytes, ModuloSchedule] = {}
-    best = _best_candidate(packing, overlay_links, cost_model, 1, tables)
+    made: dict[bytes, ModuloSchedule] = {}
+    best = _best_candidate(packing, overlay_links, cost_model, 1, made)
     most_copies = MOST_FLOWS // packing.num_trees
     if best.fill > MOST_FILL and most_copies > 1:
         # Interfaces tell no more waves apart: so have several of them in one, for shorter chunks.
-        more = _best_candidate(packing, overlay_links, cost_model, most_copies, tables)
+        more = _best_candidate(packing, overlay_links, cost_model, most_copies, made)
         best = more if more.waves.cycles < best.waves.cycles else best
     return _schedule(topology, algorithm, best)
 
@@ -124,11 +124,11 @@ def _best_candidate(
     overlay_links: OverlayLinks | None,
     cost_model: CostModel,
     most_copies: int,
-    tables: dict[bytes, ModuloSchedule],
+    made: dict[bytes, ModuloSchedule],
 ) -> _Candidate:
     """The candidate that takes the fewest cycles, by hops of one slot, two and so on.
 
-    `tables` keeps the modulo schedules that were made, by the slots of hops.
+    `made` keeps modulo schedules by the slots of hops.
     """
     best: _Candidate | None = None
     cost_model, routes = (
@@ -148,12 +148,12 @@ def _best_candidate(
         if best is not None and least.cycles >= best.waves.cycles:
             continue
         # The search is what takes long. Arrays cannot be keys of a dict, their bytes can.
-        if slots.tobytes() not in tables:
-            tables[slots.tobytes()] = modulo_schedule(packing, slots, routes=routes)
-        table = tables[slots.tobytes()]
-        waves = _times(table.packing, cost_model, chunk, table.num_slots, most_copies)
+        if slots.tobytes() not in made:
+            made[slots.tobytes()] = modulo_schedule(packing, slots, routes=routes)
+        modulo = made[slots.tobytes()]
+        waves = _times(modulo.packing, cost_model, chunk, modulo.num_slots, most_copies)
         if best is None or waves.cycles < best.waves.cycles:
-            best = _Candidate(waves, table, overlay_links)
+            best = _Candidate(waves, modulo, overlay_links)
     assert best is not None, "one slot is tried first"
     return best
 
@@ -206,12 +206,12 @@ def _times(
 
 
 def _schedule(topology: Topology, algorithm: str, best: _Candidate) -> Schedule:
-    table, overlay_links = best.modulo_schedule, best.overlay_links
-    packing = table.packing
+    modulo, overlay_links = best.modulo_schedule, best.overlay_links
+    packing = modulo.packing
     tree, rank = np.nonzero(packing.links >= 0)
     up, parent = packing.links[tree, rank], packing.parents[tree, rank]
-    reduces = (table.reduce_slots[tree, rank], np.full_like(tree, Op.REDUCE), tree, rank, parent)
-    gathers = (table.gather_slots[tree, rank], np.full_like(tree, Op.GATHER), tree, parent, rank)
+    reduces = (modulo.reduce_slots[tree, rank], np.full_like(tree, Op.REDUCE), tree, rank, parent)
+    gathers = (modulo.gather_slots[tree, rank], np.full_like(tree, Op.GATHER), tree, parent, rank)
     links = np.concatenate([up, packing.topology.reverse[up]])
     schedule = Schedule.from_rows(
         topology,

@@ -14,26 +14,26 @@ END = -1
 
 
 class Move(NamedTuple):
-    """One link of a route, the node it leads to, and the state behind it, maybe `END`."""
+    """One link of a route."""
 
     link: int
     vc_class: int
-    node: int
-    state: int
+    node: int  # where the link leads
+    state: int  # behind the link; `END` where nothing leads on
 
 
 class LegalMoves:
     """All moves that routes are made of, such that messages never wait in a circle.
 
-    A state is a node, the group of the source, and whether the message has turned down. `onward`
-    has for each state the moves that lead on, `starts` for each rank those that its own messages
-    begin with; in the order of the nodes that they lead to, or "descending".
+    A state is a node, the group of the source, and whether the message has turned down. Moves stand
+    in the order of the nodes that they lead to, ascending or "descending".
     """
 
     def __init__(self, topology: Topology, neighbour_order: str = "ascending") -> None:
         orders = up_down(topology)
         self.moves: list[Move] = []
         num_states = 2 * len(orders.classes) * topology.num_nodes
+        # For each state the moves that lead on.
         self.onward: list[list[int]] = [[] for _ in range(num_states)]
         by_node = np.lexsort((np.arange(topology.num_links), topology.links[:, 1]))
         ordered = (by_node[::-1] if neighbour_order == "descending" else by_node).tolist()
@@ -41,6 +41,7 @@ class LegalMoves:
             self._add_moves(topology, group, classes, ordered)
         first = 2 * orders.group.astype(np.int64) * topology.num_nodes
         states = (first + np.arange(topology.num_ranks)).tolist()
+        # For each rank the moves that a message of its own begins with.
         self.starts = [list(self.onward[state]) for state in states]
         self._add_links_between_ranks(topology, ordered)
         self.moves = [
