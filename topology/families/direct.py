@@ -1,6 +1,7 @@
 """Families without switches, rings to hypercubes, and what all families share."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from multitree.topology.networks.nodes import (
 from multitree.topology.networks.topology import Topology
 
 Nodes = Int64Array
+Step = Callable[[Nodes, Nodes, Nodes], tuple[Nodes, Nodes]]
+"""The next node of each message, and the class of the link to it, from where it is and its ends."""
 # Below every key that orders nodes, and its negative fits 64 bits: keys are negated to be sorted.
 LOWEST_KEY = -(2**62)
 

@@ -13,7 +13,7 @@ from multitree.topology.families.clusters import (
     dragonfly,
 )
 from multitree.topology.families.direct import (
-    Nodes,
+    Step,
     along_cube,
     along_grid,
     fully_connected,
@@ -38,9 +38,6 @@ from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["FAMILIES", "SPECS", "Family"]
-
-Step = Callable[[Nodes, Nodes, Nodes], tuple[Nodes, Nodes]]
-"""The next node of each message, and the class of the link to it, from where it is and its ends."""
 
 
 @dataclass(frozen=True)

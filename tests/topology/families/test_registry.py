@@ -1,5 +1,7 @@
 """The registry of families: specs that are read, routes, and how each is drawn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,13 @@ def test_an_example_is_drawn_with_nodes_apart(example):
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_a_schedule_over_the_routes_of_an_example_is_right(example):
     verify(build(parse_topology(example), "double_tree"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_a_family_says_in_closed_form_is_what_is_found_without_it(example):
+    topology = parse_topology(example)
+    copy = replace(topology, family="custom", dims=())
+    assert (topology.diameter, topology.min_cut) == (copy.diameter, copy.min_cut)
 
 
 def test_a_graph_of_no_family_has_up_down_routes_and_is_drawn_by_distances():
