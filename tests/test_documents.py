@@ -59,7 +59,7 @@ ROOMS = ("topology", "hw", "nic", "sim", "host")
 PATH = re.compile(rf"(?<![\w/.-])(?:{'|'.join(ROOMS)}|tests|bench|docs|examples)/[\w/.]+\.[a-z]+\b")
 DOTTED = re.compile(rf"`(?:multitree\.)?((?:{'|'.join(ROOMS)})\.[a-z_]+)\b")
 # What those who follow a document or an example make themselves, and formats of files.
-MADE = re.compile(r"nic/(multitree|card)_|bench/NAME\.py|sim\.py$")
+MADE = re.compile(r"nic/(multitree|card)_|bench/NAME\.py|sim\.py$|.*/(test_)?(star|wheel)\.py$")
 FORMATS = {"topology.v1", "topology.schema"}
 
 

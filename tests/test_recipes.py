@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md, applied as they stand to a copy of the repository."""
+"""Recipes of CONTRIBUTING.md, applied as they stand to a copy of the files."""
 
 import filecmp
 import re
