@@ -22,46 +22,20 @@ class Tables(wiring.Component):
 
     Members
     -------
-    settings : In(32), one per written register
-        The registers, in the order of `writable()`.
-    used : Out(32), one per written register
-        What the running collective goes by, in the same order.
+    settings, used, swap, held : In, Out
+        As of `Snapshot`.
     bank : In(1)
         The active bank.
-    check : In(1)
-        Begin to check the shadow bank, by `settings`.
-    swap : In(1)
-        The shadow bank becomes the active one.
-    held : In(1)
-        A collective runs.
-    table_write, flow_write : In(1)
-        Store `data`.
-    index : In(16)
-        Row or flow.
-    word : In(3)
-        Word of it.
-    data : In(32)
-        What to store.
-    address : In(16)
-        Row of the active bank to read.
-    row : Out(row_layout(config))
-        That row, two cycles later.
-    row_intact : Out(1)
-        It is as it was written.
+    check, checking : In(1), Out(1)
+        Begin to check the shadow bank, by `settings`; the check is not over.
+    table_write, flow_write, index, word, data : In
+        As of `RegisterFile`.
+    address, row, row_intact : In(16), Out(row_layout(config)), Out(1)
+        Row of the active bank to read; that row, two cycles later; it is as it was written.
     lookups : In(LookupSignature), one per port, on shared links the staging's, the fetcher's
         Questions to the flow memory; where flits are forwarded, the fetcher's to a copy of its own.
-    checking : Out(1)
-        The check is not over.
-    num_arrivals : Out(20)
-        Messages that come in with the table that was checked, of one wave.
-    last_stage : Out(wave_width)
-        Its highest stage.
-    code : Out(8)
-        `FaultCode` of the last check, or 0.
-    fault_index : Out(16)
-        Row or flow of that.
-    fault_of_flow : Out(1)
-        It is a flow.
+    num_arrivals, last_stage, code, fault_index, fault_of_flow : Out
+        What the last check found, as of `Checker`.
     """
 
     def __init__(self, config: Config):
@@ -94,7 +68,6 @@ class Tables(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire the blocks."""
         m = Module()
         m.submodules.table = table = TableMemory(self.config)
         copies = self._make_flows(m)
@@ -140,7 +113,7 @@ class Tables(wiring.Component):
         return [flows, row_flows]
 
     def _check(self, m, checker):
-        """The checker goes by what is written, which stays while it is busy."""
+        # Not `used`: the checker goes by what is written, which stays while it is busy.
         written = dict(zip(writable(), self.settings, strict=True))
         m.d.comb += [
             checker.start.eq(self.check),

@@ -33,13 +33,12 @@ class RowCheck(wiring.Component):
 
     Members
     -------
-    row : In(row_layout(config))
-        The row.
-    previous_step : In(16)
-        Step of the row before.
+    row, previous_step : In(row_layout(config)), In(16)
+        The row; step of the row before.
     num_flows : In(17)
         Flows in use.
     code : Out(8)
+        `FaultCode`, or 0.
     """
 
     def __init__(self, config: Config):
@@ -76,10 +75,10 @@ class FlowCheck(wiring.Component):
     Members
     -------
     entry : In(FLOW_ENTRY)
-        The entry.
     window_flits : In(address_width)
         Length of the buffer in flits: no entry may reach beyond it.
     code : Out(8)
+        `FaultCode`, or 0.
     num_arrivals : Out(4)
         Children and parent.
     """
@@ -96,10 +95,7 @@ class FlowCheck(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Ports must exist or be none, the chunk lie in the window, no single wave have a stride.
-
-        Where there are more waves, those behind the first are the memory guard's.
-        """
+        """Ports exist or are none, the chunk lies in the window, no single wave has a stride."""
         m = Module()
         entry = self.entry
         children = [entry.children[k] for k in range(8)]
@@ -110,7 +106,8 @@ class FlowCheck(wiring.Component):
         gap = Cat(present[k + 1] & ~present[k] for k in range(7))
         pairs = [(a, b) for k, a in enumerate(children) for b in children[k + 1 :]]
         twice = Cat((a == b) & (a != NO_PORT) for a, b in pairs)
-        # The sum has 33 bits: a chunk cannot wrap around into the window.
+        # The sum has 33 bits: a chunk cannot wrap around into the window. Where there are more
+        # waves, those behind the first are the memory guard's.
         outside = (entry.base + entry.size) > self.window_flits
         unused = entry.reserved != 0
         if self.config.wave_width:
@@ -127,18 +124,14 @@ class FlowCheck(wiring.Component):
 class SharedFlowCheck(wiring.Component):
     """Is a flow's entry legal on shared links, and how many messages come in? Combinational.
 
-    Whether every slot lies in the window is not checked here: no access outside it is made,
-    whatever an entry says (`MemoryGuard`).
-
     Members
     -------
     entry : In(FLOW_ENTRY)
         The entry, to be read as `SHARED_FLOW`.
     window_flits : In(address_width)
         Length of buffer and slots in flits: no chunk may reach beyond it.
-    code : Out(8)
-    num_arrivals : Out(8)
-        Children and parent.
+    code, num_arrivals : Out(8)
+        As of `FlowCheck`.
     """
 
     def __init__(self, config: Config):
@@ -154,6 +147,8 @@ class SharedFlowCheck(wiring.Component):
 
     def elaborate(self, platform):
         """Children must be as many as there is room for, chunk and slots begin in the window."""
+        # Whether every slot lies in the window is not checked here: no access outside it is made,
+        # whatever an entry says (`MemoryGuard`).
         m = Module()
         entry = data.View(SHARED_FLOW, self.entry.as_value())
         outside = (entry.base + entry.size) > self.window_flits
@@ -166,7 +161,6 @@ class SharedFlowCheck(wiring.Component):
 
 
 def flow_check(config: Config) -> "FlowCheck | SharedFlowCheck":
-    """The check of this interface's flows."""
     return SharedFlowCheck(config) if config.shared else FlowCheck(config)
 
 
@@ -180,10 +174,9 @@ class SettingsCheck(wiring.Component):
     -------
     mode, window_base, window_flits, iterations : In(32)
         The registers.
-    committed_flits : In(32)
-        The length of the buffer that the table was checked for.
-    swap : In(1)
-        From the next cycle on, that is `window_flits`.
+    committed_flits, swap : In(32), In(1)
+        The length of the buffer that the table was checked for; from the next cycle on, that is
+        `window_flits`.
     legal : Out(1)
         The type of the elements was built, and the buffer lay in the memory's address range and
         had the length that the table was checked for.
@@ -195,7 +188,6 @@ class SettingsCheck(wiring.Component):
         super().__init__({**{name: In(32) for name in names}, "swap": In(1), "legal": Out(1)})
 
     def elaborate(self, platform):
-        """Sizes of tables were held against their depths by the checker."""
         m = Module()
         end = 1 << self.config.address_width
         mode, header_only = register_view("MODE", self.mode), register_layout("MODE")["header_only"]
@@ -234,31 +226,20 @@ class Checker(wiring.Component):
     -------
     start : In(1)
         Begin.
-    num_rows, num_flows : In(32)
-        Rows and flows in use; with `window_flits` and `crc` stable while busy.
-    window_flits : In(address_width)
-        Length of the buffer, which no flow may reach beyond.
-    crc : In(32)
-        The CRC that the host expects.
+    num_rows, num_flows, window_flits, crc : In
+        Rows and flows in use; length of the buffer, which no flow may reach beyond; the CRC that
+        the host expects. All stable while busy.
     row_address, flow_address : Out(16)
         Row and flow to read.
-    row : In(row_layout(config))
-        The row at the address two cycles before.
-    entry : In(FLOW_ENTRY)
-        The flow at the address two cycles before.
-    row_intact, entry_intact : In(1)
-        They are as they were written.
+    row, entry, row_intact, entry_intact : In
+        The row and the flow at the address two cycles before; they are as they were written.
     busy : Out(1)
         The check is not over.
-    num_arrivals : Out(20)
-        Messages that come in, of one wave.
-    last_stage : Out(wave_width)
-        The highest stage of a row.
+    num_arrivals, last_stage : Out(20), Out(wave_width)
+        Messages that come in, of one wave; the highest stage of a row.
     code : Out(8)
-    index : Out(16)
-        Row or flow of the fault; unknown for a wrong CRC.
-    of_flow : Out(1)
-        It is a flow.
+    index, of_flow : Out(16), Out(1)
+        Row or flow of the fault, unknown for a wrong CRC; it is a flow.
     """
 
     def __init__(self, config: Config):

@@ -23,68 +23,51 @@ class Control(wiring.Component):
     returned) and every expected message, of several waves the last one's, is in memory,
     acknowledged. The sequence number begins behind a reset with that which was set, and moves on
     when a collective is done. Each collective that is done asks for an acknowledgement of its own,
-    of which up to three are counted: `irq` is high until all are given, and while there is a fault.
-    From done to the launch of what was remembered: two cycles.
+    of which up to three are counted. From done to the launch of what was remembered: two cycles.
 
     Members
     -------
     commit, start, acknowledge : In(1)
         Commands, strobes; no commit while `locked`, no start while `start_waits`.
-    locked : Out(1)
-        A commit or a start waits: what it goes by must stay as it is written.
-    start_waits : Out(1)
-        A start is remembered.
+    locked, start_waits : Out(1)
+        A commit or a start waits: what it goes by must stay as it is written; a start waits.
     legal : In(1)
         The settings are such as the interface can run.
-    iterations : In(32)
-        Waves beyond the first.
-    last_stage : In(wave_width)
-        The highest stage in the table that was checked.
-    last_run : Out(run_width)
-        Number of the last run of the table.
-    first_sequence : In(sequence_width(config))
-        Number of the first collective behind a reset.
+    iterations, last_stage, last_run : In(32), In(wave_width), Out(run_width)
+        Waves beyond the first; the highest stage in the table that was checked; number of the last
+        run of the table.
+    first_sequence, sequence : In, Out(sequence_width(config))
+        Number of the first collective behind a reset; of the one that runs or is next, one cycle
+        after a reset.
     faulted : In(1)
         There is a fault; what was remembered is forgotten.
     check : Out(1)
         To the checker, the tracker and the duplicate filters: a table is committed.
     checking, clearing : In(1)
         Checker busy; counts or marks of the shadow bank being cleared.
-    refused : In(1)
-        The checker found a fault.
-    swap : Out(1)
-        The shadow bank becomes the active one, a strobe.
-    refuse : Out(1)
-        The checker's fault is to be reported, a strobe in its place.
-    bank : Out(1)
-        The active bank.
+    refused, refuse : In(1), Out(1)
+        The checker found a fault; that is to be reported, a strobe in place of `swap`.
+    swap, bank : Out(1)
+        Strobe: the shadow bank becomes the active one; the active bank.
     launch : Out(1)
         To the fetcher: run.
     fetching, sending : In(1)
         Fetcher busy, a sender not idle.
-    num_arrivals : In(20)
-        Messages that come in with the table that was checked.
-    arrived : In(num_ports)
-        A message came in, per port.
-    missing : Out(20)
-        Messages that have not come in yet.
-    held : Out(1)
-        A collective runs, or has a fault in this cycle.
-    running : Out(1)
-        A collective runs and there is no fault.
+    num_arrivals, arrived, missing : In(20), In(num_ports), Out(20)
+        Messages that come in with the table that was checked; one came in, per port; those that
+        have not come in yet.
+    held, running : Out(1)
+        A collective runs, or has a fault in this cycle; one runs and there is no fault.
     busy : Out(1)
         Something runs, is checked or waits.
     committed : Out(1)
         The active bank holds a table.
-    done : Out(1)
-        A collective is done and not acknowledged.
-    sequence : Out(sequence_width(config))
-        Number of the collective that runs or is next; one cycle after a reset it is that.
+    done, irq : Out(1)
+        A collective is done and not acknowledged; one is, or there is a fault.
     cycles : Out(32)
         Cycles of the last collective, start to done.
-    irq : Out(1)
-        Interrupt, level.
     fault : Out(8)
+        `FaultCode`, a strobe.
     """
 
     def __init__(self, config: Config):

@@ -45,17 +45,14 @@ class ActivitySignature(wiring.Signature):
 class PortCounters(wiring.Component):
     """Counts what a port does while a collective runs; starts anew with each.
 
-    Counts follow an event by two cycles and wrap at 2^32. The least credits are those of the
-    whole buffer until fewer are seen.
+    Counts follow an event by two cycles and wrap at 2^32. The least credits are those of the whole
+    buffer until fewer are seen.
 
     Members
     -------
-    start : In(1)
-        A collective starts: begin anew.
-    running : In(1)
-        Count.
+    start, running : In(1)
+        A collective starts: begin anew; count.
     activity : In(ActivitySignature)
-        What to count.
     counts : Out(32), one per counter
         In the order of `registers.PORT_COUNTERS`.
     """
@@ -72,7 +69,6 @@ class PortCounters(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Registers, then an adder each, so that what a port does has a whole cycle."""
         m = Module()
         running, credits = Signal(), Signal.like(self.activity.credits)
         least = Signal.like(credits, init=self.config.buffer_flits)
@@ -96,21 +92,8 @@ class PortCounters(wiring.Component):
 
 
 def count_activity(m, config, ports, control):
-    """Build a port's counters for each port, named after its number.
-
-    Parameters
-    ----------
-    m : Module
-        Gets them as submodules.
-    ports : list of Component
-        With `activity`.
-    control : Control
-        Says when a collective starts, and that it runs.
-
-    Returns
-    -------
-    list of Array
-        Each port's counts.
+    """Build counters for each port as submodules named after its number; returns each port's
+    counts.
     """
     words = []
     for number, port in enumerate(ports):

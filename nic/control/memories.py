@@ -20,32 +20,19 @@ _STORED_WIDTH = 32 + check_width(32)
 
 
 class BankedMemory(wiring.Component):
-    """Entries of words of 32 bits in two banks, each word with its check bits.
+    """Entries of `num_words` words of 32 bits in two banks, each word with its check bits.
 
     Reads of the active bank and of the shadow bank do not disturb each other; writes go to the
     shadow bank. A word is stored with seven check bits, so that up to three bits of it that flip in
     memory show in every later read; nothing is corrected. What is read is registered once more, as
     block memories are slow: the entry comes two cycles after its address.
 
-    Parameters
-    ----------
-    depth : int
-        Entries per bank.
-    num_words : int
-        Words of an entry.
-
     Members
     -------
     bank : In(1)
         The active bank; the other one is the shadow.
-    write : In(1)
+    write, index, word, data : In(1), In(16), In(3), In(32)
         Store `data` at word `word` of entry `index` of the shadow bank.
-    index : In(16)
-        Entry.
-    word : In(3)
-        Word of the entry.
-    data : In(32)
-        What to store.
     address, shadow_address : In(16)
         Entry to read of the active and of the shadow bank.
     entry, shadow_entry : Out(32 * num_words)
@@ -77,7 +64,6 @@ class BankedMemory(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Two memories, whose read ports change places with the bank."""
         m = Module()
         found = []
         for number, content in enumerate(self.banks):
@@ -114,22 +100,10 @@ class TableMemory(wiring.Component):
 
     Members
     -------
-    bank : In(1)
-        The active bank.
-    write : In(1)
-        Store `data` at word `word` of row `index` of the shadow bank.
-    index : In(16)
-        Row.
-    word : In(3)
-        Word of the row.
-    data : In(32)
-        What to store.
-    address, shadow_address : In(16)
-        Row to read of the active and of the shadow bank.
+    bank, write, index, word, data, address, shadow_address, intact, shadow_intact : In, Out
+        As of `BankedMemory`.
     row, shadow_row : Out(row_layout(config))
         The row at the address two cycles before.
-    intact, shadow_intact : Out(1)
-        It is as it was written.
     """
 
     def __init__(self, config: Config):
@@ -154,7 +128,6 @@ class TableMemory(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Name the words."""
         m = Module()
         m.submodules.content = content = self.content
         for name in ("bank", "write", "index", "word", "data", "address", "shadow_address"):
@@ -175,29 +148,12 @@ class FlowMemory(wiring.Component):
     in the cycle it is asked for unless another client is before it, at most `num_clients - 1`
     cycles later; the entry follows two cycles after. The shadow bank has one reader.
 
-    Parameters
-    ----------
-    num_clients : int
-        Blocks that look entries up.
-
     Members
     -------
-    bank : In(1)
-        The active bank.
-    write : In(1)
-        Store `data` at word `word` of entry `index` of the shadow bank.
-    index : In(16)
-        Entry.
-    word : In(3)
-        Word of the entry.
-    data : In(32)
-        What to store.
-    shadow_address : In(16)
-        Entry to read of the shadow bank.
+    bank, write, index, word, data, shadow_address, shadow_intact : In, Out
+        As of `BankedMemory`.
     shadow_entry : Out(FLOW_ENTRY)
-        That entry, two cycles later.
-    shadow_intact : Out(1)
-        It is as it was written.
+        The entry at that address two cycles before.
     lookups : In(LookupSignature), one per client
         Questions.
     """
@@ -221,7 +177,6 @@ class FlowMemory(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """The active bank behind a round-robin arbiter."""
         m = Module()
         m.submodules.content = content = self.content
         m.submodules.arbiter = arbiter = RoundRobin(count=self.num_clients)

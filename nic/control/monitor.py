@@ -71,7 +71,6 @@ class Watchdog(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One counter, one flag."""
         m = Module()
         # Cycles waited by the end of this one; what moves in it leaves none.
         waited, seen, limit, late = Signal(32, init=1), Signal(), Signal(32), Signal()
@@ -96,20 +95,12 @@ class FaultMonitor(wiring.Component):
 
     Members
     -------
-    control : In(8)
-        `FaultCode` of the control, a strobe.
-    table : In(8)
-        `FaultCode` of checker or fetcher, a strobe.
-    table_index : In(16)
-        Row or flow of that.
-    table_of_flow : In(1)
-        It is a flow.
-    ports : In(8), one per port
-        `FaultCode` of a receiver, a link or memory, a strobe.
-    ports_awaited : In(3), one per port
-        `Awaited`, with a fault of memory.
-    watchdog : In(8)
-        `FaultCode` of the watchdog.
+    control, watchdog : In(8)
+        `FaultCode` of the control, a strobe; of the watchdog.
+    table, table_index, table_of_flow : In(8), In(16), In(1)
+        `FaultCode` of checker or fetcher, a strobe; row or flow of that; it is a flow.
+    ports, ports_awaited : In(8), In(3), one per port
+        `FaultCode` of a receiver, a link or memory, a strobe; with one of memory, `Awaited`.
     waits : In(WaitSignature), senders then receivers
         What each waits for.
     faulted : Out(1)
@@ -204,8 +195,7 @@ class FaultRelay(wiring.Component):
 
     A fault of a cause of its own is reported on every port, and again whenever a link comes up
     while it lasts. A fault that a neighbour reports is passed on, as it came, on all other ports
-    whose links are up, and not again: else two neighbours that are reset one after the other would
-    report the same fault to each other for ever. As a fault is latched once, the flood ends.
+    whose links are up, and not again. As a fault is latched once, the flood ends.
 
     What is reported, from bit 0: rank (16 bits), code (8), nothing (8), then the words FAULT_ROW
     and FAULT, as far as they fit a flit. Latency 2 cycles from `faulted` to `send_fault`.
@@ -214,20 +204,10 @@ class FaultRelay(wiring.Component):
     -------
     rank : In(16)
         This interface's.
-    faulted : In(1)
-        There is a fault.
-    fault : In(FAULT)
-        It.
-    fault_received : In(num_ports)
-        Strobe per port: a FAULT flit came in.
-    received_fault : In, one per port
-        What it reports.
-    up, fault_sent : In(num_ports)
-        Per port: its link is up; strobe: it has sent its record.
-    send_fault : Out(num_ports)
-        Per port: send `fault_record`.
-    fault_record : Out
-        What to send.
+    faulted, fault : In(1), In(FAULT)
+        There is this fault.
+    fault_received, received_fault, up, fault_sent, send_fault, fault_record : In, Out
+        As of `SwitchFaults`.
     origin : Out(32)
         The register FAULT_ORIGIN.
     """
@@ -252,7 +232,6 @@ class FaultRelay(wiring.Component):
         )
 
     def connect(self, m, ports, monitor, rank):
-        """Wire it to a monitor and to the ports that it speaks through."""
         m.d.comb += [self.rank.eq(rank), self.faulted.eq(monitor.faulted)]
         m.d.comb += self.fault.eq(monitor.fault)
         for number, port in enumerate(ports):
@@ -282,7 +261,8 @@ class FaultRelay(wiring.Component):
             # The first cycle of a fault: it goes to everyone but the neighbour that reported it.
             with m.If(self.faulted & ~known):
                 m.d.sync += pending[port].eq(own | (self.fault.at_port != port))
-            # Owed again when the link comes back, unless it is a neighbour's.
+            # Owed again when the link comes back, unless it is a neighbour's: else two neighbours
+            # that are reset one after the other would report it to each other for ever.
             with m.Elif(~self.up[port]):
                 m.d.sync += pending[port].eq(self.faulted & own)
             with m.Elif(self.fault_sent[port]):

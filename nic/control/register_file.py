@@ -55,10 +55,8 @@ class RegisterFile(wiring.Component):
     ----------
     address_width : int
         Bits of the byte address.
-    table_depth, num_flows : int
-        Rows and flows that the memories hold.
-    num_ports : int
-        Ports that count.
+    table_depth, num_flows, num_ports : int
+        Rows and flows that the memories hold; ports that count.
     routes : bool
         Rows have routes, as on shared links.
     waves : bool
@@ -67,13 +65,9 @@ class RegisterFile(wiring.Component):
     Members
     -------
     request : In(RegisterRequestSignature)
-        Access from the bus.
     response : Out(RegisterResponseSignature)
-        Its answer.
-    locked : In(1)
-        A commit or a start waits.
-    start_waits : In(1)
-        A start waits.
+    locked, start_waits : In(1)
+        A commit or a start waits; a start waits.
     config : Out(32), one per register that is written
         Values, in the order of `writable()`.
     status : In(32), one per register that is read
@@ -82,14 +76,8 @@ class RegisterFile(wiring.Component):
         What is written to CONTROL, for one cycle, the one in which it is answered.
     changed : Out(32)
         Strobe per configuration register, in the order of `writable()`, with its new value.
-    table_write, flow_write : Out(1)
-        Store `data` at `index` and `word`.
-    index : Out(16)
-        Row, flow or port.
-    word : Out(3)
-        Word of it.
-    data : Out(32)
-        What to store.
+    table_write, flow_write, index, word, data : Out(1), Out(1), Out(16), Out(3), Out(32)
+        Store `data` at word `word` of row or flow `index`; of a counter, `index` is its port.
     counter : In(32)
         The counter of port `index` whose number is `word`, in the same cycle.
     """
@@ -168,11 +156,7 @@ class RegisterFile(wiring.Component):
         return m
 
     def _decode(self, m):
-        """Which window is meant, and which of its words: registers, as are the outputs for it.
-
-        Entries are aligned: the bits above a window's first entry's number them from its number
-        on. Only the ports' window can be read.
-        """
+        """Which window is meant, and which of its words: registers, as are the outputs for it."""
         address, write = self.request.address, self.request.write
         table_depth, num_flows = self._depths
         table, flow, port, exists = (Signal(name=n) for n in ("table", "flow", "port", "exists"))
@@ -183,6 +167,8 @@ class RegisterFile(wiring.Component):
             flow.eq(in_flow),
             port.eq((address >= PORT_WINDOW.base) & ~in_table & ~in_flow),
         ]
+        # Entries are aligned: the bits above a window's first entry's number them from its number
+        # on. Only the ports' window can be read.
         # A route is the second half of its row.
         in_route = (address >= ROUTE_WINDOW.base) & in_flow if self.routes else None
         for chosen, window, index, word, number in (
@@ -261,7 +247,6 @@ class Snapshot(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A register each."""
         m = Module()
         for name, written, used in zip(writable(), self.settings, self.used, strict=True):
             with m.If(self.swap if name in OF_THE_TABLE else ~self.held):

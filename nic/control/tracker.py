@@ -18,21 +18,8 @@ __all__ = ["DependencyTracker", "ask_always", "connect_report"]
 
 
 def ask_always(m, query, select, changed):
-    """Ask for one count all the time, as the bus does.
-
-    Parameters
-    ----------
-    m : Module
-    query : QuerySignature
-    select : Value
-        Flow, port and op of the count, from bit 0.
-    changed : Value
-        Strobe: `select` is another one from the next cycle on.
-
-    Returns
-    -------
-    Value
-        What was answered last.
+    """Ask for one count all the time, as the bus does, and return what was answered last. `select`
+    is flow, port and op from bit 0; `changed` says that it is another one from the next cycle on.
     """
     asked, count = Signal(), Signal(32)
     # The question falls for a cycle when it changes, as the tracker's contract demands.
@@ -44,15 +31,7 @@ def ask_always(m, query, select, changed):
 
 
 def connect_report(m, given, report):
-    """Give the tracker what it keeps of an arrival, or of a message that has begun.
-
-    Parameters
-    ----------
-    m : Module
-    given : ArrivalSignature or ReportSignature
-    report : ReportSignature
-        One of the tracker's `arrivals`.
-    """
+    """Give the tracker what it keeps of an arrival, or of a message that has begun."""
     m.d.comb += [
         getattr(report, name).eq(getattr(given, name)) for name in report.signature.members
     ]
@@ -66,11 +45,8 @@ class DependencyTracker(wiring.Component):
     question, and two cycles after its turn. A report that concerns a standing question is answered
     in the next cycle, whoever else asks: waiting for a turn at every hop would lengthen each tree's
     path. Counts are never reset between collectives: each carries the lowest bit of the collective
-    it was made in, and one of the collective before reads as 0. That is sound because a collective
-    only ends when every expected message is in: no expected count is ever two collectives
-    old. Another table's counts are kept in another bank, which is cleared before that table may
-    run. An entry is stored with check bits, and what is read while a collective runs is held
-    against them.
+    it was made in, and one of the collective before reads as 0. An entry is stored with check bits,
+    and what is read while a collective runs is held against them.
 
     Parameters
     ----------
@@ -82,20 +58,14 @@ class DependencyTracker(wiring.Component):
 
     Members
     -------
-    running : In(1)
-        A collective runs: the bank in use has been cleared.
-    phase : In(1)
-        Lowest bit of the running collective's number.
-    bank : In(1)
-        The bank in use.
-    clear : In(1)
-        Start to set all counts of the other bank to 0; `bank` must stay until that is done.
-    clearing : Out(1)
-        They are being set to 0, in `2 * num_flows` cycles without an arrival.
+    running, phase, bank : In(1)
+        A collective runs: the bank in use has been cleared; lowest bit of its number; that bank.
+    clear, clearing : In(1), Out(1)
+        Start to set all counts of the other bank to 0; they are being set to 0, in
+        `2 * num_flows` cycles without an arrival, while `bank` must stay.
     arrivals : In(ReportSignature), one per port
         What came in, or began to.
     queries : In(QuerySignature), one per client
-        Questions.
     state_error : Out(num_ports)
         Strobe per port: a count that was read has flipped bits.
     """
@@ -118,7 +88,6 @@ class DependencyTracker(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One memory per port, one question per cycle."""
         m = Module()
         config = self.config
         m.submodules.arbiter = arbiter = RoundRobin(count=self.num_clients)
@@ -127,6 +96,9 @@ class DependencyTracker(wiring.Component):
         idle = ~Cat(arrival.valid for arrival in self.arrivals).any()
         with m.If(self.clear):
             m.d.sync += [self.clearing.eq(1), sweep.eq(0)]
+        # That a count of the collective before reads as 0 is sound because a collective only ends
+        # when every expected message is in: no expected count is ever two collectives old. Another
+        # table's counts are kept in another bank, which is cleared before that table may run.
         # Arrivals go first: each memory has one write port.
         with m.Elif(self.clearing & idle):
             m.d.sync += [

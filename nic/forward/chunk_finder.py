@@ -39,10 +39,8 @@ class ChunkFinder(wiring.Component):
     run : In(RunSignature)
     jobs : In(stream)
         Chunks to find (`job_layout`); `base` is a memory address.
-    query : Out(QuerySignature)
-        Question to the dependency tracker, what is acknowledged of the message.
-    beginning : Out(QuerySignature)
-        Question to the tracker of beginnings.
+    query, beginning : Out(QuerySignature)
+        What is acknowledged of the message; where it begins.
     found : Out(stream)
         Chunks that may be read (`found_layout`).
     wait : Out(WaitSignature)
@@ -124,7 +122,6 @@ class ChunkFinder(wiring.Component):
         return query.answered & asked & (query.count >= Cat(part, job.wave)) & job.needs
 
     def _name(self, m, job, waits):
-        """What is found, asked for and awaited."""
         m.d.comb += [getattr(self.found.payload, name).eq(job[name]) for name, _ in job.shape()]
         for query in (self.query, self.beginning):
             m.d.comb += [

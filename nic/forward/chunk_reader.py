@@ -50,7 +50,6 @@ class LocalReader(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A register of addresses and a queue of what memory returns."""
         m = Module()
         config, memory, chunk = self.config, self.memory, self.chunks.payload
         depth, width = config.memory_queue_flits, 8 * config.flit_bytes
@@ -95,14 +94,10 @@ class MergedQueue(wiring.Component):
 
     Members
     -------
-    asked : In(1)
-        A flit is asked for.
-    of_kept : In(1)
-        It is one that is kept, else one of memory.
-    kept_valid, kept : In
-        A kept flit with its parity.
-    read_valid, read : In
-        A flit of memory.
+    asked, of_kept : In(1)
+        A flit is asked for; it is one that is kept, else one of memory.
+    kept_valid, kept, read_valid, read : In
+        A kept flit with its parity; a flit of memory.
     o : Out(stream)
         Flits in order.
     empty : Out(1)
@@ -129,9 +124,9 @@ class MergedQueue(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A queue for each source and one that says whose turn it is."""
         m = Module()
         depth, width = self.config.memory_queue_flits, 8 * self.config.flit_bytes
+        # One bit per flit says from which of two queues the next one comes.
         m.submodules.order = order = Checked(QuickFifo, shape=1, depth=depth)
         # A kept flit's parity is as old as the flit: it is looked at here and not made anew.
         stored = kept_width(self.config)
@@ -218,7 +213,6 @@ class ChunkReader(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A queue of chunks, the place in the one that is read, and what comes of it in order."""
         m = Module()
         config = self.config
         shape = found_layout(config)
@@ -285,7 +279,6 @@ class ChunkReader(wiring.Component):
         ]
 
     def _name(self, m, hand, held):
-        """What the chunk in hand waits for."""
         m.d.comb += [
             self.wait.awaited.eq(Mux(held, Awaited.DEPENDENCY, Awaited.NOTHING)),
             self.wait.row.eq(hand.row),

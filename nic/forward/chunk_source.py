@@ -50,10 +50,8 @@ class ChunkSource(wiring.Component):
     memory : Out(MemoryReadSignature)
     forwarded : Out(1)
         Strobe: a flit is taken that was not read from memory.
-    wait : Out(WaitSignature)
-        The message that is awaited, by the chunk that is read, else by the next one.
-    held : Out(1)
-        It is the chunk that is read.
+    wait, held : Out(WaitSignature), Out(1)
+        The message that is awaited, by the chunk that is read (`held`), else by the next one.
     idle : Out(1)
         No job in hand, and all flits taken.
     state_error : Out(1)
@@ -135,7 +133,6 @@ class ChunkSource(wiring.Component):
         ]
 
     def _size_of(self, job):
-        """Flits that are read for a job."""
         return job.size if self.op is None else Mux(job.op == int(self.op), job.size, 0)
 
     def _release(self, m, order, finder, reader):

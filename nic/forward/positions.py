@@ -20,11 +20,9 @@ __all__ = [
 
 
 def position_width(config: Config) -> int:
-    """Bits of a flit's place among all that a port writes in a collective.
-
-    Each address is written at most twice, by a REDUCE and a GATHER; one bit more tells which of two
-    places is before the other.
-    """
+    """Bits of a flit's place among all that a port writes in a collective."""
+    # Each address is written at most twice, by a REDUCE and a GATHER; one bit more tells which of
+    # two places is before the other.
     return config.address_width + 2
 
 
@@ -34,11 +32,9 @@ def kept_width(config: Config) -> int:
 
 
 def lead(of: Value, position: Value, step: Value) -> Value:
-    """How far a port is beyond a position once that has moved on by a step, modulo its width.
-
-    The step is the carry into one subtraction, since it is the last thing to be known.
-    """
+    """How far a port is beyond a position once that has moved on by a step, modulo its width."""
     width = len(position)
+    # The step is the carry into one subtraction, since it is the last thing to be known.
     return (Cat(1, of) + Cat(~step, ~position))[1 : 1 + width]
 
 
@@ -92,11 +88,10 @@ class RecentWrites(wiring.Component):
 
     A flit's position is its number among all that the port has written in the collective. It is
     kept from the cycle behind `put` on, until so many others have followed. Whoever reads looks at
-    positions first, a cycle before it asks for a flit at the earliest, so that positions count what
-    is put a cycle later, too; it may know of positions that are some cycles old and has to leave
-    as many flits of room. Nothing ever
-    waits here: readers that are too late find the flit in memory, where it is once its position is
-    below `acknowledged`.
+    positions first, a cycle before it asks for a flit at the earliest; it may know of positions
+    that are some cycles old and has to leave as many flits of room. Nothing ever waits here:
+    readers that are too late find the flit in memory, where it is once its position is below
+    `acknowledged`.
 
     Latency 1 cycle from `coming` and `ack` to the positions, 1 from an address to its flit.
 
@@ -109,20 +104,13 @@ class RecentWrites(wiring.Component):
     -------
     clear : In(1)
         No collective runs: positions begin at 0.
-    coming : In(1)
-        A flit goes to memory, in this cycle or in the next one.
-    put : In(1)
-        It goes.
-    payload : In
-        The flit.
+    coming, put, payload : In(1), In(1), In
+        A flit goes to memory, in this cycle or in the next one; it goes; it.
     ack : In(1)
         Memory has acknowledged one, in order.
     positions : Out(PositionsSignature)
-        How many were put and acknowledged.
-    addresses : In(range(forward_flits)), one per reader
-        Lowest bits of a position.
-    kept : Out(kept_width), one per reader
-        The flit of the address in the cycle before, with its parity.
+    addresses, kept : In(range(forward_flits)), Out(kept_width), one per reader
+        Lowest bits of a position; the flit of those a cycle before, with its parity.
     """
 
     def __init__(self, config: Config, *, num_readers: int):
@@ -142,7 +130,6 @@ class RecentWrites(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A ring in memory with a read port for each reader."""
         m = Module()
         depth, positions = self.config.forward_flits, self.positions
         # A flit that is read is never the one that is being written.

@@ -21,9 +21,8 @@ class WriteOrder(wiring.Component):
     A sum is forwarded before memory has acknowledged it, so that the next one, or the result, may
     come to the write channel of another port sooner than it is in memory; memory keeps no order
     between channels. A flit therefore waits until the flit of the message before it in its flow,
-    which `need_port` writes from `position` on, is acknowledged.
-
-    One write per cycle, across messages, too.
+    which `need_port` writes from `position` on, is acknowledged. One write per cycle, across
+    messages, too.
 
     Members
     -------
@@ -34,10 +33,8 @@ class WriteOrder(wiring.Component):
         Flits that ports have written, acknowledged.
     may : Out(1)
         The next flit may be written.
-    moved : In(1)
-        It is; only with `may`.
-    last : In(1)
-        It is its message's last one.
+    moved, last : In(1)
+        It is, only with `may`; it is its message's last one.
     empty : Out(1)
         No message is in hand.
     state_error : Out(1)
@@ -58,7 +55,6 @@ class WriteOrder(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A queue of messages, and how far the one before the one in hand is."""
         m = Module()
         config = self.config
         fields = ("tracked", "need_port", "position")

@@ -16,23 +16,9 @@ __all__ = ["DuplicateFilter", "Expectation", "refusal"]
 
 
 def refusal(m, lookup, expectation, duplicates, stale, wrong_size):
-    """What is wrong with a message, in the cycle in which its flow's entry is valid.
-
-    Parameters
-    ----------
-    m : Module
-    lookup : LookupSignature
-    expectation : Expectation
-    duplicates : DuplicateFilter
-    stale : Value
-        The collective was over, and another may have begun, while the entry was looked up.
-    wrong_size : Value
-        The head says another size than the entry.
-
-    Returns
-    -------
-    Value
-        A `FaultCode`, or 0.
+    """What is wrong with a message, a `FaultCode` or 0, in the cycle in which its flow's entry is
+    valid. `stale`: the collective was over while the entry was looked up; `wrong_size`: the head
+    says another size than the entry.
     """
     code = Signal(8, name="refusal")
     # Check bits first: an entry or a mark that flipped says nothing of the message.
@@ -67,10 +53,8 @@ class Expectation(wiring.Component):
         Of the head.
     expected : Out(1)
         The message may come in on this port.
-    after : Out(1)
-        It has to wait for a sibling.
-    sibling : Out(4)
-        The port that sibling comes in on.
+    after, sibling : Out(1), Out(4)
+        It has to wait for a sibling; the port that one comes in on.
     """
 
     def __init__(self):
@@ -87,7 +71,6 @@ class Expectation(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Compare the port with every child, the earlier sibling being the one before."""
         m = Module()
         children = self.entry.children
         is_child = Cat(children[k] == self.port for k in range(8))
@@ -111,12 +94,9 @@ class DuplicateFilter(wiring.Component):
     """Remembers every message that a port has admitted, so that none is admitted twice.
 
     Per flow and op: that a message came, the lowest bit of the number of the collective that it
-    came in, and its wave, each of which must come behind the one before it. A mark of the
-    collective before is none. That is sound because a collective only ends when every expected
-    message is in, so that no mark of an expected message is ever two collectives old; another
-    table's marks are kept in another bank, which is cleared before that table may run. An answer
-    takes two cycles, since memories are slow; a mark is seen by what is asked from the next cycle
-    on, and must not be asked for in the cycle in which it is set. A mark is stored with check bits.
+    came in, and its wave, each of which must come behind the one before it. An answer takes two
+    cycles, since memories are slow; a mark is seen by what is asked from the next cycle on, and
+    must not be asked for in the cycle in which it is set. A mark is stored with check bits.
 
     Members
     -------
@@ -125,20 +105,15 @@ class DuplicateFilter(wiring.Component):
     clear : In(1)
         Begin to clear the other bank: over after `2 * num_flows` cycles, in which `bank` must
         stay, whatever is marked.
-    op : In(1)
+    op, flow : In(1), In(16)
         Of the message asked for, or marked.
-    flow : In(16)
-        Of that message.
-    phase : In(1)
-        Lowest bit of its collective's number, a cycle before an answer and with a mark.
-    wave : In(wave_width)
-        Its wave, a cycle before an answer and with a mark.
-    seen : Out(1)
-        The message asked for two cycles before has come in this collective.
-    early : Out(1)
-        One of an earlier wave has not come yet.
+    phase, wave : In(1), In(wave_width)
+        Lowest bit of its collective's number, and its wave; a cycle before an answer, with a mark.
+    seen, early : Out(1)
+        The message asked for two cycles before has come in this collective; one of an earlier wave
+        has not come yet.
     intact : Out(1)
-        What is known of the message asked for two cycles before is as it was written.
+        What is known of that message is as it was written.
     mark : In(1)
         The message has come.
     """
@@ -162,8 +137,11 @@ class DuplicateFilter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A memory per bank, so that a sweep and a mark never meet."""
         m = Module()
+        # A mark of the collective before is none. That is sound because a collective only ends when
+        # every expected message is in, so that no mark of an expected message is ever two
+        # collectives old; another table's marks are kept in another bank, which is cleared before
+        # that table may run. A memory per bank, so that a sweep and a mark never meet.
         # No busy flag: the tracker clears as many counts from the same cycle on, and a swap waits
         # for the tracker.
         sweep, sweeping = Signal(ceil_log2(self._num_marks)), Signal()

@@ -43,19 +43,8 @@ class ForwardingHeaderCheck(wiring.Component):
 
     Members
     -------
-    port : In(4)
-    flits : In(stream)
-    run : In(RunSignature)
-    lookup : Out(LookupSignature)
-    items : Out(stream)
-        Flits for the reducer (`item_layout`).
-    drained : In(1)
-        The reducer is idle.
-    empty : Out(ArrivalSignature)
-        A message without payload is in.
-    fault : Out(8)
-    wait : Out(WaitSignature)
-        What is awaited in the middle of a message; its flow is that of a fault, too.
+    port, flits, run, lookup, items, drained, empty, fault, wait : In, Out
+        As of `HeaderCheck`.
     jobs : Out(stream)
         Of each message, in order, the one before it at its addresses (`job_layout`): for a
         contribution what it is added to, `base` a memory address, for a GATHER what it replaces.
@@ -167,7 +156,6 @@ class ForwardingHeaderCheck(wiring.Component):
         return ahead.o, messages
 
     def _await_flit(self, m, ahead):
-        """Say so while the link gives none of the message in hand."""
         with m.If(~ahead.valid):
             m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
 
@@ -192,15 +180,13 @@ class ForwardingHeaderCheck(wiring.Component):
             m.d.comb += self.wait.wave.eq(Mux(is_head, head.wave, 0))
 
     def _is_same(self, head, hand):
-        """Whether the head between two packets is that of the message in hand."""
         same = (head.op == hand.op) & (head.flow == hand.flow) & head.continued
         same &= head.sequence == self.run.sequence
         return same & (head.wave == hand.wave) if self.config.wave_width else same
 
     def _announce(self, m, messages, hand):
-        """Offer the job of the message in hand; whether its flits may pass, with it or behind it.
-
-        That it has begun is reported with the number of flits that passed before.
+        """Offer the job of the message in hand, and report that it has begun, at the number of
+        flits that passed before; whether its flits may pass, with the job or behind it.
         """
         passed, job = Signal(position_width(self.config)), self.jobs.payload
         pending, accepted, message = Signal(), Signal(), messages.payload
@@ -261,7 +247,6 @@ class ForwardingHeaderCheck(wiring.Component):
         ]
 
     def _name(self, m, ahead, messages, hand):
-        """What flits, reports and faults say of their message."""
         item = self.items.payload
         named = Mux(messages.ready, messages.payload.as_value(), hand.as_value())
         named = data.View(hand.shape(), named)

@@ -20,10 +20,8 @@ TURN_WIDTH = 4
 
 
 def message_layout(config: Config) -> data.StructLayout:
-    """A message whose head was read: where it goes, what it follows; or what is wrong with it.
-
-    `before` is the port of the message that wrote its addresses before it, if `follows`; `code` a
-    `FaultCode`, or 0.
+    """A message whose head was read: where it goes, the port `before` of the message that wrote its
+    addresses before it, if `follows`, and a `FaultCode` or 0.
     """
     return data.StructLayout(
         {
@@ -62,10 +60,8 @@ class HeadReader(wiring.Component):
 
     Members
     -------
-    port : In(4)
-    flits : In(stream)
-    run : In(RunSignature)
-    lookup : Out(LookupSignature)
+    port, flits, run, lookup : In, Out
+        As of `HeaderCheck`.
     messages : Out(stream)
         Messages in order (`message_layout`).
     ahead : Out(stream)
@@ -135,11 +131,11 @@ class HeadReader(wiring.Component):
         return m
 
     def _judge(self, head):
-        """What is wrong with a head by itself; whether it is of this collective, or an earlier one.
-
-        A later collective's flows are not this one's: its message waits, whatever it is.
+        """What is wrong with a head by itself; whether it is of this collective or of an earlier
+        one.
         """
         run = self.run
+        # A later collective's flows are not this one's: its message waits, whatever it is.
         # Within the nearer half of all numbers. Equality is known sooner: a head that is stale is
         # taken a cycle later.
         stale = (head.sequence - run.sequence)[len(run.sequence) - 1]
@@ -149,10 +145,7 @@ class HeadReader(wiring.Component):
         return code, head.sequence == run.sequence, stale
 
     def _find(self, m, hand, phase, size, found):
-        """Hold the message in hand against the entry, valid in this cycle; offer it behind that.
-
-        Its address is that of its wave a cycle later, where a mark is set, too.
-        """
+        """Hold the message in hand against the entry, valid in this cycle; offer it behind that."""
         run, entry, message = self.run, self.lookup.entry, self.messages.payload
         m.submodules.expectation = expectation = Expectation()
         m.submodules.scoreboard = duplicates = self._duplicates(m, hand, phase)
@@ -195,7 +188,6 @@ class HeadReader(wiring.Component):
         return fresh
 
     def _duplicates(self, m, hand, phase):
-        """The duplicate filter, asked about the message in hand."""
         duplicates = DuplicateFilter(self.config)
         m.d.comb += [
             duplicates.bank.eq(self.run.bank),

@@ -61,10 +61,8 @@ class HeaderCheck(wiring.Component):
     query : Out(QuerySignature)
     items : Out(stream)
         Flits for the reducer (`item_layout`).
-    drained : In(1)
-        The reducer is idle.
-    empty : Out(ArrivalSignature)
-        A message without payload is in.
+    drained, empty : In(1), Out(ArrivalSignature)
+        The reducer is idle; a message without payload is in.
     fault : Out(8)
     wait : Out(WaitSignature)
         What is awaited in the middle of a message; its flow is that of a fault, too.
@@ -176,7 +174,6 @@ class HeaderCheck(wiring.Component):
                 m.next = "AWAIT_HEAD"
 
     def _duplicates(self, m, op, flow, phase, wave):
-        """The duplicate filter, asked about the message in hand."""
         m.submodules.scoreboard = duplicates = DuplicateFilter(self.config)
         # Marked a cycle late: the next head is looked up two cycles behind it at the earliest.
         m.d.sync += duplicates.mark.eq(0)
@@ -245,11 +242,9 @@ class HeaderCheck(wiring.Component):
         return gate
 
     def _ask(self, m, after):
-        """Ask how far the sibling is."""
         m.d.comb += self.query.valid.eq(after)
 
     def _await_flit(self, m):
-        """Say so while the link gives none of the message in hand."""
         m.d.comb += [self.wait.port.eq(self.port), self.wait.op.eq(self.items.payload.mark.op)]
         with m.If(~self.flits.valid):
             m.d.comb += self.wait.awaited.eq(Awaited.FLIT)
@@ -264,7 +259,6 @@ class HeaderCheck(wiring.Component):
             ]
 
     def _item(self, m, op, flow, left, next_count):
-        """Fields of the flit handed to the reducer, and of the report of an empty message."""
         item = self.items.payload
         last = left == 1
         inside = self.config.submessage_flits.bit_length() - 1

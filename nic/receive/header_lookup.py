@@ -50,10 +50,8 @@ class HeaderLookup(wiring.Component):
     run : In(RunSignature)
     lookup : Out(LookupSignature)
     reservation : Out(ReservationSignature)
-    opened : Out(num_vcs)
-        Strobe: the payload that follows on this channel has its place.
-    place : Out
-        That place (`place_layout`).
+    opened, place : Out(num_vcs), Out
+        Strobe: the payload that follows on this channel has this place (`place_layout`).
     flow : Out(16)
         Of the head in hand.
     fault : Out(8)

@@ -74,7 +74,6 @@ class Receiver(wiring.Component):
 
     @staticmethod
     def _more(config):
-        """Members of a receiver that forwards."""
         return {}
 
     def _blocks(self, m):
@@ -114,11 +113,9 @@ class Receiver(wiring.Component):
         return m
 
     def _state_error(self, header_check, reducer):
-        """Whether bits have flipped in what is queued."""
         return reducer.state_error
 
     def _wait(self, header_check, reducer, name):
-        """A field of what is awaited."""
         return getattr(header_check.wait, name)
 
 
@@ -127,29 +124,12 @@ class ForwardingReceiver(Receiver):
 
     Members
     -------
-    port : In(4)
-    flits : In(stream)
-    run : In(RunSignature)
-    lookup : Out(LookupSignature)
-    query : Out(QuerySignature)
-    fetch : Out(MemoryReadSignature)
-    write : Out(MemoryWriteSignature)
-    arrival : Out(ArrivalSignature)
-    fault : Out(8)
-        `FaultCode`, a strobe, a cycle after it was found.
-    wait : Out(WaitSignature)
-        What is awaited in the middle of a message, or was in the cycle before.
-    state_error : Out(1)
+    port, flits, run, lookup, query, fetch, write, arrival, fault, wait, state_error : In, Out
+        As of `Receiver`.
     beginning : Out(QuerySignature)
         Question to the tracker of beginnings.
-    report : Out(ReportSignature)
-    forward : Out(ForwardSignature)
-        What ports have written, to add to it.
-    positions : Out(PositionsSignature)
-    addresses : In(range(forward_flits)), one per reader
-        Positions to read.
-    kept : Out(kept_width), one per reader
-        Flits that were written there, a cycle later.
+    report, forward, positions, addresses, kept : In, Out
+        As of `ForwardingHeaderCheck` and `ForwardingReducer`.
     """
 
     @staticmethod
@@ -181,7 +161,6 @@ class ForwardingReceiver(Receiver):
         return header_check, reducer, reducer.query
 
     def _state_error(self, header_check, reducer):
-        """Whether bits have flipped in what is queued, here or there."""
         return header_check.state_error | reducer.state_error
 
     def _wait(self, header_check, reducer, name):

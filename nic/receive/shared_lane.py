@@ -22,13 +22,9 @@ class SharedLane(wiring.Component):
     """Follows the messages of one virtual channel, one after the other, into memory.
 
     A head goes to the header lookup, the payload behind it into a queue, so that the next head is
-    looked up while payload moves. A message has its place in memory from `opened` on. One that
-    has to wait for its turn keeps its payload here and, once the queue is full, in the link's
-    buffer: it waits for contributions that have begun to come in only, and these never for it.
-
-    A contribution that begins as soon as the one before it is in the reducer must not read a flit
-    that this one has not written. Each of its flits comes a chunk behind that flit at least, so it
-    waits while as many as a chunk are unwritten.
+    looked up while payload moves. A message has its place in memory from `opened` on. One that has
+    to wait for its turn keeps its payload here and, once the queue is full, in the link's buffer:
+    it waits for contributions that have begun to come in only, and these never for it.
 
     One flit per cycle, also from message to message while the queue holds what a head's look-up
     takes; a message's payload moves two cycles after `opened` at the earliest.
@@ -45,24 +41,19 @@ class SharedLane(wiring.Component):
         The collective that runs. While it is faulted, everything is taken and dropped.
     head : Out(stream)
         What has to be a head, while there is room for one more place.
-    opened : In(1)
-        Strobe: the payload behind the head that was taken has its place.
-    place : In
-        That place (`place_layout`).
-    turn : In(TurnSignature)
-        A contribution whose turn has come, since those before it are in memory.
-    following : In(TurnSignature)
-        One whose turn has come, since those before it are in this port's reducer.
+    opened, place : In(1), In
+        Strobe: the payload behind the head that was taken has this place (`place_layout`).
+    turn, following : In(TurnSignature)
+        A contribution whose turn has come, since those before it are in memory, or in this port's
+        reducer.
     unwritten : In(unwritten_width)
         Flits that this port's reducer has taken and memory has not acknowledged.
     items : Out(stream)
         Flits for the reducer (`item_layout`).
     wrong_kind : Out(1)
         The flit in front is out of place: its message is shorter or longer than its chunk.
-    awaited : Out(3)
-        `Awaited`: what the message in hand waits for.
-    flow, op : Out
-        Of the message in hand.
+    awaited, flow, op : Out
+        What the message in hand waits for (`Awaited`); its flow and op.
     state_error : Out(1)
     """
 
@@ -123,6 +114,9 @@ class SharedLane(wiring.Component):
         with m.If(goes & (~busy | (moved & last))):
             m.d.sync += [
                 place.eq(next_place),
+                # A contribution that follows the one before it in the reducer must not read a flit
+                # that this one has not written. Each of its flits comes a chunk behind that flit at
+                # least, so it waits while as many as a chunk are unwritten.
                 # Not truncated: a size of 2^n would be a distance of 0, which nothing ever passes.
                 distance.eq(Mux(next_place.size > most, most, next_place.size)),
                 chained.eq(behind),
@@ -179,7 +173,6 @@ class SharedLane(wiring.Component):
         return pending & (~waits | behind), behind
 
     def _name_item(self, m, place, flit, last):
-        """What the reducer has to know of the flit in front."""
         item = self.items.payload
         m.d.comb += [
             item.payload.eq(flit.payload),

@@ -36,11 +36,6 @@ class SharedHeaderCheck(wiring.Component):
 
     One flit per cycle; a message's payload begins nine cycles after its head at the earliest.
 
-    Parameters
-    ----------
-    unwritten_width : int
-        Bits of `unwritten`.
-
     Members
     -------
     port : In(4)
@@ -48,10 +43,8 @@ class SharedHeaderCheck(wiring.Component):
     run : In(RunSignature)
     lookup : Out(LookupSignature)
     reservation : Out(ReservationSignature)
-    turn, following : In(TurnSignature)
-        Contributions whose turn has come, see `SharedLane`.
-    unwritten : In(unwritten_width)
-        Flits that the reducer has taken and memory has not acknowledged.
+    turn, following, unwritten : In
+        As of `SharedLane`.
     items : Out(stream)
         Flits for the reducer (`item_layout`).
     fault : Out(8)
@@ -193,7 +186,6 @@ class SharedReceiver(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire header check and reducer, and let staged flits into the gaps."""
         m = Module()
         # Twice the queue: before the write request, and from there to the acknowledgement.
         unwritten = Signal(range(2 * self.config.memory_queue_flits + 1))

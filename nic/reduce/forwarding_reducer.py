@@ -34,18 +34,8 @@ class ForwardingReducer(Reducer):
 
     Members
     -------
-    items : In(stream)
-        Flits (`item_layout`).
-    dtype : In(2)
-        `hw.lanes.DType` of the lanes.
-    maximum : In(1)
-        Keep the larger one instead of the sum.
-    fetch : Out(MemoryReadSignature)
-    write : Out(MemoryWriteSignature)
-    arrival : Out(ArrivalSignature)
-    idle : Out(1)
-        Nothing is in flight.
-    state_error : Out(1)
+    items, dtype, maximum, fetch, write, arrival, idle, state_error : In, Out
+        As of `Reducer`.
     run : In(RunSignature)
     jobs : In(stream)
         Of each message, in order, what it is added to, or for a GATHER what it replaces
@@ -53,11 +43,8 @@ class ForwardingReducer(Reducer):
     query, beginning : Out(QuerySignature)
         Questions to the dependency tracker, and to that of beginnings.
     forward : Out(ForwardSignature)
-    positions : Out(PositionsSignature)
-    addresses : In(range(forward_flits)), one per reader
-        Positions to read.
-    kept : Out(kept_width), one per reader
-        Flits that were written there, a cycle later.
+    positions, addresses, kept : Out, In, Out
+        As of `RecentWrites`: how far this port has come, and what others read here.
     wait : Out(WaitSignature)
         The sibling that contributions in hand wait for.
     """
@@ -78,7 +65,6 @@ class ForwardingReducer(Reducer):
         }
 
     def elaborate(self, platform):
-        """The reducer's queues and adder, and what it writes is kept."""
         m = super().elaborate(platform)
         writes = m.submodules.writes.i
         m.submodules.recent = recent = RecentWrites(self.config, num_readers=len(self.addresses))

@@ -15,10 +15,8 @@ __all__ = ["Acknowledger", "Reducer", "item_layout"]
 
 
 def item_layout(config: Config) -> data.StructLayout:
-    """One payload flit that goes to memory.
-
-    `replace` writes the payload instead of adding it; `end` marks a sub-message's last flit,
-    for which `mark` is what to report.
+    """One payload flit that goes to memory: added, or written if `replace`; `end` marks a
+    sub-message's last one, for which `mark` is what to report.
     """
     return data.StructLayout(
         {
@@ -43,16 +41,13 @@ class Acknowledger(wiring.Component):
     -------
     marks : In(stream)
         What each sub-message's end reports, in order.
-    taken : In(1)
-        A write was taken; only while `room`.
-    end : In(1)
-        It is a sub-message's last.
+    taken, end : In(1)
+        A write was taken, only while `room`; it is a sub-message's last.
     ack : In(1)
         A write is in memory.
     room : Out(1)
         One more write may be taken.
     arrival : Out(ArrivalSignature)
-        A sub-message is in.
     idle : Out(1)
         No write is outstanding.
     state_error : Out(1)
@@ -74,7 +69,6 @@ class Acknowledger(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Pair acknowledgements with writes, and ends with marks."""
         m = Module()
         depth = self.config.memory_queue_flits
         m.submodules.ends = ends = Checked(Fifo, shape=1, depth=depth)
@@ -119,10 +113,8 @@ class Reducer(wiring.Component):
     -------
     items : In(stream)
         Flits (`item_layout`).
-    dtype : In(2)
-        `hw.lanes.DType` of the lanes.
-    maximum : In(1)
-        Keep the larger one instead of the sum.
+    dtype, maximum : In(2), In(1)
+        `hw.lanes.DType` of the lanes; keep the larger one instead of the sum.
     fetch : Out(MemoryReadSignature)
     write : Out(MemoryWriteSignature)
     arrival : Out(ArrivalSignature)
@@ -153,7 +145,6 @@ class Reducer(wiring.Component):
         return {}
 
     def elaborate(self, platform):
-        """Operand and response queues, adder with a bypass, write queue."""
         m = Module()
         config = self.config
         width, depth = 8 * config.flit_bytes, config.memory_queue_flits
@@ -231,14 +222,12 @@ class Reducer(wiring.Component):
         return may_take, responses.o, (responses.state_error, reads.state_error)
 
     def _add(self, m, operands, source, adder, writes):
-        """Pair operands with responses; the address is delayed like the adder.
-
-        A flit to replace passes by the adder while that is empty. Behind a flit that is being
-        added it goes through as the second operand as it is, so that writes stay in order.
-        """
+        """Pair operands with responses; the address is delayed like the adder."""
         operand = operands.o.payload
         pair = operands.o.valid & (operand.replace | source.valid)
         added, passes = Signal(), Signal()
+        # A flit to replace passes by the adder while that is empty. Behind a flit that is being
+        # added it goes through as the second operand as it is, so that writes stay in order.
         # A write is in the queue in the next cycle: of what is added it is known a cycle earlier.
         self._coming = Signal()
         # What goes with the payload of a write.

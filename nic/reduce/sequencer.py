@@ -56,14 +56,11 @@ class ReductionSequencer(wiring.Component):
 
     Members
     -------
-    phase : In(1)
-        Lowest bit of the running collective's number.
-    bank : In(1)
-        The bank in use.
-    clear : In(1)
-        Begin to clear the other bank; `bank` must stay until that is done.
-    clearing : Out(1)
-        That goes on, for `num_flows` cycles in which no message is judged.
+    phase, bank : In(1)
+        Lowest bit of the running collective's number; the bank in use.
+    clear, clearing : In(1), Out(1)
+        Begin to clear the other bank; that goes on, for `num_flows` cycles in which no message is
+        judged and `bank` must stay.
     reservations : In(ReservationSignature), one per port
         Messages that come in.
     arrivals : In(ArrivalSignature), one per port
@@ -202,11 +199,7 @@ class ReductionSequencer(wiring.Component):
             m.next = "READ"
 
     def _judge(self, m, event, is_reservation, held, empty):
-        """State of the flow after it, and whether a staged one is to go and this one is done.
-
-        Every order is below `max_children`: the header lookup compares it with the flow's number
-        of children, which the checker has bounded.
-        """
+        """State of the flow after it, and whether a staged one is to go and this one is done."""
         after, drain, over = Signal.like(held), Signal(), Signal()
         place = Signal(len(held.locked))
         all_before = (held.locked & (place - 1)) == (place - 1)
@@ -237,6 +230,8 @@ class ReductionSequencer(wiring.Component):
                 late = Mux(all_before, Verdict.WAITS, Verdict.STAGED)
                 m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, late))
         with m.Elif(event.op != OP_GATHER):
+            # Every order is below `max_children`: the header lookup compares it with the flow's
+            # number of children, which the checker has bounded.
             # A staged one is drained here if its turn came before it was in memory.
             with m.If(event.staged):
                 m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]

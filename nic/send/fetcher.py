@@ -43,14 +43,10 @@ class Fetcher(wiring.Component):
     Members
     -------
     run : In(RunSignature)
-        Sizes and mode.
     start : In(1)
         Begin.
-    address : Out(16)
-    row : In(row_layout(config))
-        That row, two cycles later.
-    row_intact : In(1)
-        It is as it was written.
+    address, row, row_intact : Out(16), In(row_layout(config)), In(1)
+        Row to read; that row, two cycles later; it is as it was written.
     lookup : Out(LookupSignature)
     jobs : Out(stream), one per port
         Checked rows (`job_layout`).
@@ -58,11 +54,8 @@ class Fetcher(wiring.Component):
         Not all rows are queued.
     step : Out(16)
         The step reached.
-    fault : Out(8)
-    fault_index : Out(16)
-        Row or flow of the fault.
-    fault_of_flow : Out(1)
-        It is a flow.
+    fault, fault_index, fault_of_flow : Out(8), Out(16), Out(1)
+        `FaultCode`, a strobe; row or flow of the fault; it is a flow.
     """
 
     def __init__(self, config: Config):
@@ -85,17 +78,15 @@ class Fetcher(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job.
-
-        What was found wrong is reported a cycle after row or flow were taken over, before the job.
-        """
+        """One state machine: READ_ROW, ASK_ROW for its flow, CAPTURE that, PUSH the job."""
         m = Module()
         m.submodules.row_check = row_check = RowCheck(self.config)
         m.submodules.flow_check = flows = flow_check(self.config)
         m.submodules.steps = steps = StepCounter(self.config)
         hand = _Hand(self.config)
         self._connect(m, row_check, flows, steps, hand)
-        # `faulted` follows an own fault only a cycle later.
+        # What was found wrong is reported a cycle after row or flow were taken over, before the
+        # job; `faulted` follows an own fault only a cycle later.
         stop = self.fault.any() | self.run.faulted
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -163,17 +154,15 @@ class Fetcher(wiring.Component):
                 m.next = "READ_ROW"
 
     def _move(self, m, hand):
-        """The state in which a job's chunk moves on to that of its wave, if there is such a place.
-
-        Where it is an address, the memory guard holds it against the window.
-        """
+        """The state in which a job's chunk moves on to that of its wave, if that is an address."""
         if not self.config.wave_width:
             return
         m.submodules.offset = offset = WaveOffset(self.config)
         m.d.comb += [offset.wave.eq(hand.wave), offset.stride.eq(self.lookup.entry.stride)]
         m.d.comb += offset.base.eq(hand.job.base)
         with m.State("MOVE"):
-            # The product is of the stride in CAPTURE, where alone the entry is valid.
+            # The product is of the stride in CAPTURE, where alone the entry is valid. Where the sum
+            # is an address, the memory guard holds it against the window.
             m.d.sync += hand.job.base.eq(offset.address)
             with m.If(offset.beyond & ~hand.code.any()):
                 m.d.sync += hand.code.eq(FaultCode.OUT_OF_WINDOW)
@@ -199,7 +188,6 @@ class Fetcher(wiring.Component):
             m.next = "READ_ROW"
 
     def _connect(self, m, row_check, flows, steps, hand):
-        """Feed the checks and the step counter; offer the job to its port."""
         m.d.comb += [
             self.address.eq(hand.index),
             self.fault_index.eq(hand.index),
@@ -223,7 +211,6 @@ class Fetcher(wiring.Component):
                 m.d.comb += hand.taken.eq(jobs.ready)
 
     def _job(self, m, hand):
-        """The job of the row in hand and its flow's entry, which is valid in this cycle."""
         given = {"index": hand.index, "row": hand.row, "entry": self.lookup.entry}
         if self.config.shared:
             return shared_job_of(m, self.config, **given, header_only=self.run.header_only)

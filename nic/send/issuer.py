@@ -33,10 +33,8 @@ class Issuer(wiring.Component):
         One flit of read data was taken by the framer: its room is free again.
     wait : Out(WaitSignature)
         The dependency that is awaited.
-    held : Out(1)
-        The job in hand waits for its next sub-message to come in.
-    idle : Out(1)
-        No job in hand.
+    held, idle : Out(1)
+        The job in hand waits for its next sub-message to come in; no job in hand.
     """
 
     def __init__(self, config: Config):
@@ -143,7 +141,6 @@ class Issuer(wiring.Component):
         return Cat(part, job.wave)
 
     def _name(self, m, job, address):
-        """What the job in hand is, for the framer, the tracker and the fault monitor."""
         m.d.comb += [
             *(
                 self.descriptors.payload[name].eq(job[name])

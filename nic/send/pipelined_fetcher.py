@@ -25,33 +25,16 @@ class PipelinedFetcher(wiring.Component):
 
     Rows are read one behind the other, while there is room for what becomes of them: a queue of
     jobs, each with what is wrong with its row or flow. What is wrong is reported when it is its
-    turn. Its flow memory must have no other reader. Latency from `start` to the first job:
-    7 cycles, 8 where tables are repeated.
+    turn. Its flow memory must have no other reader. Latency from `start` to the first job: 7
+    cycles, 8 where tables are repeated.
 
     Members
     -------
-    run : In(RunSignature)
-        Sizes and mode.
-    start : In(1)
-        Begin.
-    address : Out(16)
-    row : In(row_layout(config))
-        That row, two cycles later.
-    row_intact : In(1)
-        It is as it was written.
+    run, start, address, row, row_intact, jobs, busy, step : In, Out
+    fault, fault_index, fault_of_flow : Out
+        As of `Fetcher`.
     lookup : Out(LookupSignature)
-        Question to the flow memory, which grants it at once.
-    jobs : Out(stream), one per port
-        Checked rows (`job_layout`).
-    busy : Out(1)
-        Not all rows are queued.
-    step : Out(16)
-        The step reached.
-    fault : Out(8)
-    fault_index : Out(16)
-        Row or flow of the fault.
-    fault_of_flow : Out(1)
-        It is a flow.
+        Granted at once.
     state_error : Out(num_ports)
         Strobe per port: bits of a job for it have flipped; of one that goes nowhere, at port 0.
     """
@@ -96,7 +79,6 @@ class PipelinedFetcher(wiring.Component):
         return m
 
     def _delay(self, m, valid, value, cycles):
-        """What was valid so many cycles ago."""
         for _ in range(cycles):
             was_valid, was = Signal(), Signal(len(value), reset_less=True)
             m.d.sync += [was_valid.eq(valid), was.eq(value)]
@@ -209,7 +191,6 @@ class PipelinedFetcher(wiring.Component):
                 m.d.comb += taken.eq(jobs.ready)
 
     def _blame(self, m, queue):
-        """Bits of a job that have flipped are the fault of its port, a cycle behind it."""
         port = Signal(4)
         m.d.sync += port.eq(queue.o.payload.port)
         known = Mux(port < self.config.num_ports, port, 0)

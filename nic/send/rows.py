@@ -16,19 +16,7 @@ __all__ = ["StepCounter", "WaveOffset", "job_of", "last_child_of", "shared_job_o
 
 
 def last_child_of(m: Module, entry: data.View) -> Signal:
-    """The port of a flow's last child in the order of summation, or `NO_PORT`.
-
-    Parameters
-    ----------
-    m : Module
-    entry : data.View
-        A `FLOW_ENTRY`.
-
-    Returns
-    -------
-    Signal
-        Combinational on the entry.
-    """
+    """The port of a flow's last child in the order of summation, or `NO_PORT`; combinational."""
     children = [entry.children[k] for k in range(8)]
     there = [child != NO_PORT for child in children]
     # The list has no gaps (`FlowCheck`): one child at most has none behind it.
@@ -40,24 +28,8 @@ def last_child_of(m: Module, entry: data.View) -> Signal:
 
 
 def job_of(m: Module, config: Config, *, index: Value, row, entry, wave: Value) -> data.View:
-    """The job of a row on private links, with the dependency that its flow's entry implies.
-
-    Parameters
-    ----------
-    m : Module
-    index : Value
-        The row's number.
-    row : data.View
-        A `ROW`.
-    entry : data.View
-        A `FLOW_ENTRY`.
-    wave : Value
-        The wave that it is done for.
-
-    Returns
-    -------
-    data.View
-        A `job_layout`; its chunk is that of the flow's first wave.
+    """The job (`job_layout`) of a row on private links, with the dependency that its flow's entry
+    implies; its chunk is that of the flow's first wave.
     """
     last_child = last_child_of(m, entry)
     from_parent = (row.op == OP_GATHER) & (entry.parent != NO_PORT)
@@ -79,24 +51,8 @@ def job_of(m: Module, config: Config, *, index: Value, row, entry, wave: Value) 
 def shared_job_of(
     m: Module, config: Config, *, index: Value, row, entry, header_only: Value
 ) -> data.View:
-    """The same on shared links: a sum is whole, or a result in, wherever it came from.
-
-    Parameters
-    ----------
-    m : Module
-    index : Value
-        The row's number.
-    row : data.View
-        A `SHARED_ROW`.
-    entry : data.View
-        To be read as `SHARED_FLOW`.
-    header_only : Value
-        By op: messages are heads without payload.
-
-    Returns
-    -------
-    data.View
-        A `job_layout`.
+    """The same of a `SHARED_ROW`: a sum is whole, or a result in, wherever it came from.
+    `header_only`, by op, makes messages heads without payload.
     """
     entry = data.View(SHARED_FLOW, entry.as_value())
     from_parent = (row.op == OP_GATHER) & entry.parent
@@ -129,19 +85,12 @@ class StepCounter(wiring.Component):
     Members
     -------
     run : In(RunSignature)
-        Mode, and the time of a step.
     start : In(1)
         A collective begins.
-    row_step : In(16)
-        Step of the row in hand.
-    row_valid : In(1)
-        There is one.
-    nop : In(1)
-        It is a NOP.
-    go : Out(1)
-        It may go.
-    step : Out(16)
-        The step reached.
+    row_valid, row_step, nop : In(1), In(16), In(1)
+        There is a row in hand; its step; it is a NOP.
+    go, step : Out(1), Out(16)
+        It may go; the step reached.
     """
 
     def __init__(self, config: Config):
@@ -159,7 +108,6 @@ class StepCounter(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """A down counter that is loaded when a step begins."""
         m = Module()
         left = Signal(32)
         # At most 1, not equal to it: a step of 0 cycles counts as one of 1.
@@ -192,10 +140,8 @@ class WaveOffset(wiring.Component):
         Flits from one wave of the flow to the next; `FlowCheck` passes none beyond an address.
     base : In(address_width)
         Where the flow's first wave begins, one cycle later.
-    address : Out(address_width)
-        Where this one begins, in that cycle.
-    beyond : Out(1)
-        It is beyond all addresses.
+    address, beyond : Out(address_width), Out(1)
+        Where this one begins, in that cycle; that is beyond all addresses.
     """
 
     def __init__(self, config: Config):
@@ -211,9 +157,9 @@ class WaveOffset(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """One multiplier with a register behind it, as blocks of FPGAs have them."""
         m = Module()
         width = len(self.base)
+        # A register behind the multiplier, as blocks of FPGAs have them.
         product = Signal(width + len(self.wave), reset_less=True)
         m.d.sync += product.eq(self.wave * self.stride[:width])
         place = Signal(len(product) + 1)

@@ -120,12 +120,10 @@ class Framer(wiring.Component):
         return m
 
     def _route(self, m, head, message):
-        """What a head says on shared links, and the channel that its message takes."""
         m.d.comb += [head[name].eq(message[name]) for name in ("order", "step", "route")]
         m.d.comb += self.vc.eq(Cat(self.run.sequence[0], message.vc_class))
 
     def _name(self, m, message):
-        """Say which message is in hand."""
         m.d.comb += [
             self.wait.row.eq(message.row),
             self.wait.flow.eq(message.flow),
@@ -177,7 +175,6 @@ class Sender(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire issuer, read queue, data queue and framer."""
         m = Module()
         config = self.config
         width = 8 * config.flit_bytes
@@ -222,28 +219,21 @@ class ForwardingSender(wiring.Component):
     """Executes a port's rows in order: head flit, then the chunk as it becomes known.
 
     A head leaves as soon as the message that its row waits for has begun to come in, each flit as
-    soon as it is written. One flit per cycle; the next row is looked up while one is sent.
-    Latency from the report of a beginning to the head at `flits`: 2 cycles; from a position to its
-    flit: 3 cycles, of memory its read latency and 3.
+    soon as it is written. One flit per cycle; the next row is looked up while one is sent. Latency
+    from the report of a beginning to the head at `flits`: 2 cycles; from a position to its flit: 3
+    cycles, of memory its read latency and 3.
 
     Members
     -------
-    jobs : In(stream)
-        Checked rows (`job_layout`).
-    run : In(RunSignature)
-    query, beginning : Out(QuerySignature)
-        Questions to the dependency tracker, and to that of beginnings.
+    jobs, run, query, memory, flits, idle, state_error : In, Out
+        As of `Sender`.
+    beginning : Out(QuerySignature)
+        Question to the tracker of beginnings.
     forward : Out(ForwardSignature)
-    memory : Out(MemoryReadSignature)
-    flits : Out(stream)
     forwarded : Out(1)
         Strobe: a flit is taken that was not read from memory.
     wait : Out(WaitSignature)
-        What is awaited: a place on the link, data from memory, or a flit that was not written yet
-        by the message that is being sent, else a dependency by the next one.
-    idle : Out(1)
-        Nothing in hand: all rows taken are sent, all reads returned.
-    state_error : Out(1)
+        As of `Sender`, and a flit that was not written yet by the message that is being sent.
     """
 
     def __init__(self, config: Config):
@@ -265,7 +255,6 @@ class ForwardingSender(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Wire source and framer."""
         m = Module()
         config = self.config
         m.submodules.source = source = ChunkSource(config)

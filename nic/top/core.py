@@ -37,29 +37,13 @@ class Core(wiring.Component):
     -------
     reset : In(1)
         Resets the ports where they are instances; a `ResetInserter` has to reset all else.
-    settings : In(32), one per written register
-        From the register file, in the order of `writable()`.
-    status : Out(32), one per read register
-        To the register file, in the order of `readable()`.
-    command : In(32)
-        What is written to CONTROL.
-    changed : In(32)
-        Strobe per written register.
-    table_write, flow_write : In(1)
-        Store `data`.
-    index : In(16)
-        Row, flow or port.
-    word : In(3)
-        Word of it.
-    data : In(32)
-        What to store.
-    counter : Out(32)
-        The counter of port `index` whose number is `word`.
-    locked, start_waits : Out(1)
-        A commit or a start waits; a start waits.
-    irq : Out(1)
+    settings, status : In, Out(32), one per written and per read register
+        From and to the register file, in the order of `writable()` and `readable()`.
+    command, changed, table_write, flow_write, index, word, data, counter : In, Out
+        As of `RegisterFile`.
+    locked, start_waits, irq : Out(1)
+        As of `Control`.
     tx, rx : LinkSignature, one per port
-        Links.
     memory : Out(MemorySignature), one per port
     arrivals : Out(ArrivalSignature), one per port
         What came in, for monitors.
@@ -135,7 +119,6 @@ class Core(wiring.Component):
         return m
 
     def _make_tracker(self):
-        """Its clients are senders, receivers and the bus."""
         return DependencyTracker(self.config, num_clients=2 * self.config.num_ports + 1)
 
     def _arrived(self, ports):
@@ -249,7 +232,6 @@ class Core(wiring.Component):
         return [beginnings]
 
     def _wire_control(self, m, ports, fetcher, control):
-        """Commands in, collective out."""
         command = register_view("CONTROL", self.command)
         m.d.comb += [
             control.commit.eq(command.commit),
@@ -301,7 +283,6 @@ class Core(wiring.Component):
                 m.d.comb += code.eq(FaultCode.STATE_PARITY)
 
     def _wire_counters(self, m, ports, control):
-        """Counters per port, and the one that the bus asks for."""
         words = count_activity(m, self.config, ports, control)
         m.d.comb += self.counter.eq(Array(words)[self.index][self.word])
 
@@ -312,7 +293,6 @@ class Core(wiring.Component):
         return delivered
 
     def _show_status(self, m, ports, fetcher, control, monitor, count, used, origin):
-        """The value of every register that is read."""
         fault = monitor.fault.as_value()
         states = [control.busy, control.committed, control.done, monitor.faulted, control.locked]
         states.append(self._delivered(m, ports, control, monitor))

@@ -26,9 +26,8 @@ class MemoryGuard(wiring.Component):
     -------
     run : In(RunSignature)
         The collective that runs, with its window.
-    inner : In(MemorySignature)
-        Channels of the port's blocks.
-    outer : Out(MemorySignature)
+    inner, outer : In, Out(MemorySignature)
+        Channels of the port's blocks and of the memory.
     fault : Out(8)
     awaited : Out(3)
         `Awaited`: whether a read or a write is at fault.
@@ -47,13 +46,11 @@ class MemoryGuard(wiring.Component):
         )
 
     def elaborate(self, platform):
-        """Two comparisons side by side per channel; the sum before them is a register.
-
-        Which channels ask for what is outside is a register too: an access comes late in its
-        cycle, and whoever gathers faults of all ports is far away.
-        """
+        """Two comparisons side by side per channel; the sum before them is a register."""
         m = Module()
         run = self.run
+        # Which channels ask for what is outside is a register too: an access comes late in its
+        # cycle, and whoever gathers faults of all ports is far away.
         # One bit more: the window may reach to the last address, and ends behind it.
         end = Signal(self.config.address_width + 1)
         m.d.sync += end.eq(run.window_base + run.window_flits)

@@ -58,23 +58,17 @@ class Port(wiring.Component):
     Members
     -------
     port : In(4)
+        Number of the port.
     run : In(RunSignature)
     jobs : In(stream)
         Checked rows (`job_layout`).
     tx : Out(LinkSignature)
     rx : In(LinkSignature)
     memory : Out(MemorySignature)
-    lookup : Out(LookupSignature)
-    send_query : Out(QuerySignature)
-        Sender's question to the dependency tracker.
-    receive_query : Out(QuerySignature)
-        Receiver's question to it; on private links.
-    reservation : Out(ReservationSignature)
-        Receiver's question to the sequencer; on shared links, as the next three.
-    turn : In(TurnSignature)
-        Strobe: all contributions before this one are in memory.
-    staged : In(stream)
-        Flits of staged contributions (`item_layout`).
+    lookup, send_query, receive_query : Out(LookupSignature), Out(QuerySignature)
+        Questions to flow memory and dependency tracker; `receive_query` on private links.
+    reservation, turn, staged : Out, In, In
+        As of `SharedReceiver`; on shared links, as the next one.
     read : In(MemoryReadSignature)
         Reads of staged contributions, which share the sender's channel.
     arrival : Out(ArrivalSignature)
@@ -83,35 +77,22 @@ class Port(wiring.Component):
         Sender's and receiver's questions to the tracker of beginnings; where flits are forwarded,
         as the next ones.
     report : Out(ReportSignature)
+        A message has begun to come in.
     send_forward, receive_forward : Out(ForwardSignature)
         What ports have written, for the sender and for the receiver.
-    positions : Out(PositionsSignature)
-    addresses : In(range(forward_flits)), one per reader
-        Positions that senders, with even numbers, and receivers of all ports read here.
-    kept : Out(kept_width), one per reader
-        Flits that were written there, a cycle later.
+    positions, addresses, kept : Out, In, Out
+        As of `RecentWrites`; senders of all ports read with even numbers, receivers with odd ones.
     sender_wait, receiver_wait : Out(WaitSignature)
     activity : Out(ActivitySignature)
-        What it does, to be counted.
-    up : Out(1)
-        The link carries data in both directions.
-    send_fault : In(1)
-        Send a FAULT flit.
-    fault_record : In
-        The payload of that flit.
-    fault_sent, fault_received : Out(1)
-        Strobe: it is sent; one came in.
-    received_fault : Out
-        The payload of the one that came in.
-    idle : Out(1)
-        Nothing left to send.
-    delivered : Out(1)
-        Nor is anything on the link or in the other end's buffer: all credits are back.
+    up, send_fault, fault_record, fault_sent, fault_received, received_fault : In, Out
+        As of `LinkPort`.
+    idle, delivered : Out(1)
+        Nothing left to send; nor is anything on the link or in the other end's buffer: all credits
+        are back.
     progress : Out(1)
         A flit moved, perhaps a staged one.
-    fault : Out(8)
-    fault_awaited : Out(3)
-        `Awaited`, in the cycle of a fault that is a read's or a write's.
+    fault, fault_awaited : Out(8), Out(3)
+        `FaultCode`, a strobe; `Awaited`, in the cycle of a fault that is a read's or a write's.
     """
 
     def __init__(self, config: Config):
@@ -172,7 +153,6 @@ class Port(wiring.Component):
         }
 
     def elaborate(self, platform):
-        """Wire the blocks."""
         m = Module()
         config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)

@@ -21,13 +21,8 @@ class SharedCore(Core):
     """The core with shared ports, a sequencer, and a reorder buffer at port 0.
 
     A row waits for a whole sum or result of its flow, wherever that came from: the tracker keeps
-    one count for each, which the sequencer reports. What was staged is added by the reducer of
-    port 0.
-
-    Parameters
-    ----------
-    config : Config
-        Of an interface on shared links.
+    one count for each, which the sequencer reports. What was staged is added by the reducer of port
+    0.
     """
 
     def __init__(self, config: Config):
@@ -36,7 +31,6 @@ class SharedCore(Core):
         self._reorder_buffer = ReorderBuffer(config)
 
     def _show_status(self, m, *blocks):
-        """The registers as on private links, and one more."""
         super()._show_status(m, *blocks)
         staged = Signal(32)
         m.d.sync += staged.eq(staged + self._sequencer.staged)
@@ -44,17 +38,14 @@ class SharedCore(Core):
         m.d.comb += self.status[-1].eq(staged)
 
     def _arrived(self, ports):
-        """The sequencer counts messages, one at a time."""
         return Cat(self._sequencer.counted, Const(0, len(ports) - 1))
 
     def _drive_run(self, m, run, used, control, monitor):
-        """What the blocks have to know of the collective that runs, staging included."""
         super()._drive_run(m, run, used, control, monitor)
         m.d.comb += run.header_only.eq(register_view("MODE", used["MODE"]).header_only)
         wiring.connect(m, run, self._reorder_buffer.run)
 
     def _wire_tables(self, m, ports, fetcher, tables, control):
-        """The tables as on private links, with one look-up more."""
         super()._wire_tables(m, ports, fetcher, tables, control)
         wiring.connect(m, self._reorder_buffer.lookup, tables.lookups[len(ports)])
 
@@ -104,7 +95,6 @@ class SharedCore(Core):
         return ask_always(m, tracker.queries[-1], select, changed)
 
     def _wire_monitor(self, m, ports, fetcher, tables, control, monitor, used):
-        """The sources of faults as on private links, and one more."""
         super()._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
         with m.If(self._reorder_buffer.fault.any()):
             m.d.comb += [
