@@ -199,7 +199,10 @@ class ReductionSequencer(wiring.Component):
             m.next = "READ"
 
     def _judge(self, m, event, is_reservation, held, empty):
-        """State of the flow after it, and whether a staged one is to go and this one is done."""
+        """State of the flow after it, and whether a staged one is to go and this one is done. Every
+        order is below `max_children`: the header lookup compares it with the flow's number of
+        children, which the checker has bounded.
+        """
         after, drain, over = Signal.like(held), Signal(), Signal()
         place = Signal(len(held.locked))
         all_before = (held.locked & (place - 1)) == (place - 1)
@@ -230,8 +233,6 @@ class ReductionSequencer(wiring.Component):
                 late = Mux(all_before, Verdict.WAITS, Verdict.STAGED)
                 m.d.comb += verdict.eq(Mux(is_next, Verdict.DIRECT, late))
         with m.Elif(event.op != OP_GATHER):
-            # Every order is below `max_children`: the header lookup compares it with the flow's
-            # number of children, which the checker has bounded.
             # A staged one is drained here if its turn came before it was in memory.
             with m.If(event.staged):
                 m.d.comb += [drain.eq(is_next), after.staged.eq(held.staged | place)]
