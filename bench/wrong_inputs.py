@@ -74,7 +74,7 @@ WORKLOAD = """HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4
 norm -1 0 BROADCAST 16384 1 NONE 0 1 NONE 0 100
 mlp -1 500 ALLREDUCE 4096 400 NONE 0 300 REDUCESCATTER 8192 100
 """
-ON_SPECS = [name for name in sorted(COMMANDS) if name not in ("demo", "doctor")]
+ON_SPECS = [name for name in sorted(COMMANDS) if name not in ("demo", "doctor", "schema")]
 QUICK = {
     "simulate": ["--engine", "analytic"],
     "compare": ["--engine", "analytic"],
@@ -196,7 +196,7 @@ def signalled(rng: random.Random, folder: Path) -> Case:
     out = rng.choice(["good.json", "good.graphml", "good.csv"])
     arguments = [saving(out), rng.choice(["torus:5x5", "ring:20", "mesh:4x5"]), "--out", out]
     if rng.random() < 0.05:
-        arguments = ["verilog", "ring:4"]
+        arguments = ["verilog", "ring:4", "--force"]
     allowed = {0} if number == signal.SIGPIPE else {0, 128 + number}
     return Case("signal", arguments, allowed, ends_after=(number, rng.uniform(0, 0.6)))
 

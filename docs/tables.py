@@ -11,6 +11,8 @@ from multitree.host.cli.main import COMMANDS, load_command
 from multitree.host.evaluation.definition import REQUIRED
 from multitree.host.evaluation.point import Point
 from multitree.host.parameters import PARAMETERS, swept_parameters
+from multitree.host.report_keys import key_table
+from multitree.host.report_schema import meaning_of
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.families.registry import FAMILIES
 
@@ -85,9 +87,31 @@ def sweep_keys():
         yield [f"`{key}`", values, without, row.help]
 
 
+def meanings(name, prefix="", command=""):
+    """Rows of an object's keys; those of its own entries, named behind it, are put below each."""
+    for key in key_table()[name].values():
+        text = f"`{key.type}`" if key.name == "schema" else meaning_of(key)
+        yield [f"`{prefix}{key.name}`", "see above" if key.shared and command else text]
+        inside = f"{command}.{key.name}"
+        if command and inside in key.type:
+            mark = "[]." if key.type.startswith("list of") else "."
+            yield from meanings(inside, key.name + mark, command)
+
+
+def key_tables():
+    """Tables of report keys: those that objects share, of limits, and of each command."""
+    columns = of_rows(("key", "meaning"))
+    yield "../json.md", "shared keys", table(columns, meanings(""))
+    yield "../json.md", "limit", table(columns, meanings("limit"))
+    for name in COMMANDS:
+        if name in key_table():
+            yield "../json.md", name, table(columns, meanings(name, command=name))
+
+
 def tables():
     """Each table's page and name, and what it says."""
     yield "command-line.md", "options", table(of_rows(OPTION_HEADS), options())
+    yield from key_tables()
     yield "sweep.md", "keys of sweeps", table(of_rows(KEY_HEADS), sweep_keys())
     columns = {
         "name": lambda each: f"`{each.name}`",

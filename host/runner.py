@@ -22,6 +22,7 @@ from multitree.host.engines import (
     why_not,
 )
 from multitree.host.report import WorkReport, report_on
+from multitree.host.report_keys import keys_of
 from multitree.host.work import Outcome, checked_op
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.offload import WRITE_CYCLES, Host
@@ -36,21 +37,6 @@ from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Runner", "Seeded", "check_some_ran", "make_buffers", "open_engine"]
-
-# Of a report, what a comparison of algorithms lists for each of them.
-_COMPARED = (
-    "cycles",
-    "time_us",
-    "bandwidth_gbytes_per_s",
-    "loading_cycles",
-    "offload_us",
-    "offload_bandwidth_gbytes_per_s",
-    "ratio_to_bound",
-    "link_utilization",
-    "exact",
-    "wall_seconds",
-    "cpu_seconds",
-)
 
 
 def make_buffers(seed: int, num_ranks: int, n: int, dtype: str) -> npt.NDArray[Any]:
@@ -274,15 +260,13 @@ def _compared(
     algorithm: str, schedule: Schedule | None, report: WorkReport | None, error: str | None
 ) -> dict[str, Any]:
     """One algorithm's entry; without a report all its figures are None."""
-    figures = {} if report is None else asdict(report)
-    return {
-        "algorithm": algorithm,
-        "schedule_hash": None if schedule is None else schedule.hash,
-        "steps_reduce_scatter": None if schedule is None else schedule.steps_reduce_scatter,
-        "steps_all_gather": None if schedule is None else schedule.steps_all_gather,
-        **{name: figures.get(name) for name in _COMPARED},
-        "error": error,
-    }
+    found = {} if report is None else asdict(report)
+    found |= {"algorithm": algorithm, "error": error}
+    if schedule is not None:
+        found["schedule_hash"] = schedule.hash
+        for steps in ("steps_reduce_scatter", "steps_all_gather"):
+            found[steps] = getattr(schedule, steps)
+    return {key: found.get(key) for key in keys_of("compare.results")}
 
 
 def check_some_ran(topology: Topology, results: Sequence[dict[str, Any]]) -> None:

@@ -38,8 +38,8 @@ ORDER = {
     "nic": "driver layouts signatures "
     "control forward reduce send receive top interface axi_interface",
     "sim": "native_build timing analytic exact emulator faults rtl cocotb choice estimate jobs",
-    "host": "version csv_rows report work sizes buffers card design tensors engines "
-    "rtl_engine parameters runner invariant_sums plans communicator evaluation peers "
+    "host": "version report_keys report work sizes buffers card design tensors engines "
+    "rtl_engine parameters report_schema runner invariant_sums plans communicator evaluation peers "
     "distributed view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3

@@ -130,43 +130,40 @@ def compare(
     ):
         compared = [runner.compare(size_bytes, names, data) for size_bytes in sizes]
     check_some_ran(topology, [result for results in compared for result in results])
-    options: dict[str, Any] = {"engine": engine, **modes, "lockstep": lockstep}
-    options |= {"dtype": dtype, "op": data.op, "seed": seed}
-    options |= vars(host) | {"memory_cycles": memory_cycles}
-    more, extra = clock.figures(topology, model), {"warnings": network.warnings}
-    heads = [_head(topology, size_bytes, model, options | more) for size_bytes in sizes]
-    pairs = [*zip(heads, compared, strict=True)]
+    shared = {"topology": topology.name, "num_ranks": topology.num_ranks, "engine": engine}
+    shared |= modes | {"lockstep": lockstep, "memory_cycles": memory_cycles}
+    shared |= vars(data) | vars(host)
+    shared |= clock.figures(topology, model) | {"warnings": network.warnings}
+    reports = [
+        shared
+        | {"size_bytes": size_bytes, "bound_cycles": bound_of(topology, size_bytes, model)}
+        | {"results": results}
+        for size_bytes, results in zip(sizes, compared, strict=True)
+    ]
     if json:
-        print_sizes([head | {"results": results} | extra for head, results in pairs])
+        print_sizes(reports)
     elif csv:
-        print_csv([head | extra | result for head, results in pairs for result in results])
+        print_csv(reports, "results")
     else:
-        for head, results in pairs:
-            _show(head, results)
+        _show(reports)
         report_limits(link_limits(topology, model))
     exact = [result["exact"] for results in compared for result in results]
     return FAILED if False in exact else 0
 
 
-def _head(
-    topology: Topology, size_bytes: int, model: LinkModel, options: dict[str, Any]
-) -> dict[str, Any]:
-    """What is the same for all algorithms at one size, and what none of them can beat."""
-    network = {"topology": topology.name, "num_ranks": topology.num_ranks}
-    bound = {"bound_cycles": bound_of(topology, size_bytes, model)}
-    return network | {"size_bytes": size_bytes} | options | bound
-
-
-def _show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:
-    """Print one size for people."""
-    title = f"All-reduce of {format_size(head['size_bytes'])} per rank on {head['topology']}"
-    note = f"No schedule takes less than {head['bound_cycles']:.0f} cycles.\nOffload: with tables "
-    note += (
-        f"loaded and {head['host_us']:g} µs of host; effective: of that, on all wires of a link."
-    )
-    print_table(f"{title}, engine {head['engine']}.\n{note}", COLUMNS, map(shown_cells, results))
-    for result in (each for each in results if each["error"] is not None):
-        typer.echo(f"{result['algorithm']}: {result['error']}")
+def _show(reports: list[dict[str, Any]]) -> None:
+    """Print each size for people."""
+    for report in reports:
+        size = format_size(report["size_bytes"])
+        title = (
+            f"All-reduce of {size} per rank on {report['topology']}, engine {report['engine']}.\n"
+            f"No schedule takes less than {report['bound_cycles']:.0f} cycles.\n"
+            f"Offload: with tables loaded and {report['host_us']:g} µs of host; "
+            "effective: of that, on all wires of a link."
+        )
+        print_table(title, COLUMNS, map(shown_cells, report["results"]))
+        for result in (each for each in report["results"] if each["error"] is not None):
+            typer.echo(f"{result['algorithm']}: {result['error']}")
 
 
 _ALL_REDUCE = "all_reduce"
@@ -189,9 +186,7 @@ def choose(
     dependencies = DEPENDENCIES[::-1] if dependency is None else (dependency,)
     with Working(f"Choosing on {topology.name}") as work:
         chooser = Chooser(topology, model, dependencies=dependencies, say=work.update)
-        return chooser.choose(
-            model.num_flits(size_bytes, 1), _ALL_REDUCE if collective is None else collective, root
-        )
+        return chooser.choose(model.num_flits(size_bytes, 1), collective or _ALL_REDUCE, root)
 
 
 @with_options
@@ -217,45 +212,35 @@ def explain(
     model = clock.model(flow_control=flow_control).with_memory(memory_cycles)
     topology = network.network(spec)
     shared = {"topology": topology.name, "num_ranks": topology.num_ranks}
-    shared |= {"collective": _ALL_REDUCE if collective is None else collective, "root": root}
-    options = {"flow_control": flow_control, "memory_cycles": memory_cycles}
-    more, extra = clock.figures(topology, model), {"warnings": network.warnings}
-    has_bound = collective in (None, "all_reduce")
+    shared |= {"collective": collective or _ALL_REDUCE, "root": root}
+    shared |= {"flow_control": flow_control, "memory_cycles": memory_cycles}
+    shared |= clock.figures(topology, model) | {"warnings": network.warnings}
+    has_bound = collective in (None, _ALL_REDUCE)
     choices = [choose(topology, model, size_bytes, collective, root) for size_bytes in sizes]
-    heads = [
+    reports = [
         shared
-        | {"size_bytes": size_bytes}
-        | options
-        | more
+        | {"size_bytes": size_bytes, "reason": choice.reason, "problems": choice.problems}
         | {"bound_cycles": bound_of(topology, size_bytes, model) if has_bound else None}
-        for size_bytes in sizes
+        | {"candidates": [_candidate(each, model) for each in choice.candidates]}
+        for size_bytes, choice in zip(sizes, choices, strict=True)
     ]
-    entries = [[_candidate(each, model) for each in choice.candidates] for choice in choices]
     if json:
-        print_sizes(
-            [
-                head
-                | {"reason": choice.reason, "candidates": listed, "problems": choice.problems}
-                | extra
-                for head, choice, listed in zip(heads, choices, entries, strict=True)
-            ]
-        )
+        print_sizes(reports)
     elif csv:
-        listed_with = zip(heads, entries, strict=True)
-        print_csv([head | extra | entry for head, listed in listed_with for entry in listed])
+        print_csv(reports, "candidates", without=("reason", "problems"))
     else:
-        for head, choice in zip(heads, choices, strict=True):
-            _show_choice(head, choice, model)
+        for report, choice in zip(reports, choices, strict=True):
+            _show_choice(report, choice, model)
         report_limits(link_limits(topology, model))
 
 
-def _show_choice(head: dict[str, Any], choice: Choice, model: LinkModel) -> None:
+def _show_choice(report: dict[str, Any], choice: Choice, model: LinkModel) -> None:
     """Print for people what is chosen for one size, and from what."""
-    title = f"{head['collective']} of {format_size(head['size_bytes'])} per rank"
-    bound = head["bound_cycles"]
+    title = f"{report['collective']} of {format_size(report['size_bytes'])} per rank"
+    bound = report["bound_cycles"]
     note = "" if bound is None else f"\nNo schedule takes less than {bound:.0f} cycles."
     rows = [_candidate_cells(each, choice.best.cycles, model) for each in choice.candidates]
-    title = f"{title} on {head['topology']}, timed by the engine analytic.{note}"
+    title = f"{title} on {report['topology']}, timed by the engine analytic.{note}"
     print_table(title, CHOICE_COLUMNS, rows)
     for name, problem in choice.problems.items():
         typer.echo(f"{name}: {problem}")

@@ -1,9 +1,10 @@
-"""The command doctor: versions, engines and the cache of this machine."""
+"""The commands doctor and schema: this machine, and what commands print."""
 
 import importlib.metadata
 import platform
 import shutil
 import subprocess
+from json import dumps
 from typing import Annotated, Any
 
 import typer
@@ -11,12 +12,10 @@ import typer
 from multitree.host.cli.options import with_options
 from multitree.host.cli.output import print_json, print_pairs
 from multitree.host.engines import why_not
+from multitree.host.report_schema import json_schema
 from multitree.sim.native_build import cache_folder, cache_size_bytes, clear_cache
 
-__all__ = [
-    "diagnose",
-    "doctor",
-]
+__all__ = ["diagnose", "doctor", "schema"]
 
 _PACKAGES = (
     "multitree",
@@ -79,3 +78,9 @@ def doctor(
     print_pairs("Engines", engines)
     cache = [("folder", data["cache"]["path"]), ("size", f"{data['cache']['size_bytes']} bytes")]
     print_pairs("Cache", cache if freed is None else [*cache, ("freed", f"{freed} bytes")])
+
+
+@with_options
+def schema() -> None:
+    """Print the JSON Schema of what commands print with --json."""
+    typer.echo(dumps(json_schema(), indent=2))

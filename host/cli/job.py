@@ -10,6 +10,7 @@ import typer
 
 from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_options
 from multitree.host.cli.output import Working, check_format, print_csv, print_json, print_table
+from multitree.host.report_keys import keys_of
 from multitree.host.runner import check_some_ran
 from multitree.host.sizes import check_once, parse_size
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
@@ -192,19 +193,17 @@ def job(
     check_some_ran(topology, results)
     for sentence in _warnings(asked, topology):
         network.warn(sentence)
-    head = head_of(asked, topology) | {"overlap": overlap}
-    head["bucket_bytes"] = list(bucket_bytes) if overlap == "buckets" else None
+    report = head_of(asked, topology) | {"overlap": overlap, "results": results}
+    report["bucket_bytes"] = list(bucket_bytes) if overlap == "buckets" else None
     model = models[schemes[0]]
-    head |= {"memory_cycles": memory_cycles} | clock.figures(topology, model)
-    extra = {"warnings": network.warnings}
+    report |= {"memory_cycles": memory_cycles} | clock.figures(topology, model)
+    report |= {"warnings": network.warnings}
     if json:
-        print_json(head | {"results": results} | extra)
+        print_json(report)
     elif csv:
-        named = {"groups", "collectives", "left_out", "limits"}
-        rows = [head | extra | result for result in results]
-        print_csv([{k: v for k, v in row.items() if k not in named} for row in rows])
+        print_csv([report], "results", without=("groups", "collectives", "left_out", "limits"))
     else:
-        show(head, results)
+        show(report)
         report_limits(link_limits(topology, model))
 
 
@@ -240,12 +239,6 @@ COLUMNS = (
     *("algorithm", "compute", "communication", "exposed", "total", "µs", "of total"),
     *("x communication", "x total"),
 )
-FIGURES = (
-    *("forward_cycles", "backward_cycles", "aggregation_cycles", "update_cycles"),
-    *("compute_cycles", "communication_cycles", "exposed_cycles", "total_cycles", "total_us"),
-    *("setup_cycles", "num_collectives", "size_bytes", "groups_share_links"),
-)
-RATIOS = ("exposed_share", "speedup_communication", "speedup_total")
 
 
 def head_of(job: Job, topology: Topology) -> dict[str, Any]:
@@ -277,32 +270,23 @@ def _groups_of(job: Job, num_ranks: int) -> list[dict[str, Any]]:
 def results_of(schemes: Sequence[Scheme], times: Sequence[JobTime | str]) -> list[dict[str, Any]]:
     """Entries for programs, one per algorithm with its time, or the reason why it has none."""
     first = None if isinstance(times[0], str) else times[0]
-    return [
-        asdict(scheme) | (_failed(time) if isinstance(time, str) else _figures(time, first))
-        for scheme, time in zip(schemes, times, strict=True)
-    ]
+    return [_result(*each, first) for each in zip(schemes, times, strict=True)]
 
 
-def _failed(error: str) -> dict[str, Any]:
-    """No figures, and why."""
-    return dict.fromkeys((*FIGURES, *RATIOS, "collectives")) | {"error": error}
-
-
-def _figures(time: JobTime, first: JobTime | None) -> dict[str, Any]:
-    """The figures of an algorithm, also compared with those of the first one."""
-    share = _ratio(time.exposed_cycles, time.total_cycles)
-    speedups: tuple[float | None, float | None] = None, None
+def _result(scheme: Scheme, time: JobTime | str, first: JobTime | None) -> dict[str, Any]:
+    """The entry of an algorithm, also compared with the first one; unknown is None."""
+    known: dict[str, Any] = asdict(scheme) | {"error": time if isinstance(time, str) else None}
+    if isinstance(time, str):
+        return dict.fromkeys(keys_of("job.results")) | known
+    known["exposed_share"] = _ratio(time.exposed_cycles, time.total_cycles)
+    known["speedup_communication"] = known["speedup_total"] = None
     if first is not None:
-        speedups = (
-            _ratio(first.communication_cycles, time.communication_cycles),
-            _ratio(first.total_cycles, time.total_cycles),
-        )
-    return {
-        **{name: getattr(time, name) for name in FIGURES},
-        **dict(zip(RATIOS, (share, *speedups), strict=True)),
-        "collectives": [_entry(each) for each in time.collectives],
-        "error": None,
-    }
+        both = first.communication_cycles, time.communication_cycles
+        known["speedup_communication"] = _ratio(*both)
+        known["speedup_total"] = _ratio(first.total_cycles, time.total_cycles)
+    known["collectives"] = [_entry(each) for each in time.collectives]
+    keys = keys_of("job.results")
+    return {key: known[key] if key in known else getattr(time, key) for key in keys}
 
 
 def _entry(each: CollectiveTime) -> dict[str, Any]:
@@ -316,16 +300,19 @@ def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def show(head: dict[str, Any], results: list[dict[str, Any]]) -> None:
+def show(report: dict[str, Any]) -> None:
     """Print a job for people."""
-    title = f"{head['job']} on {head['topology']}, overlap {head['overlap']}, engine analytic."
     groups = "; ".join(
         f"{each['num_groups']} {each['group']}-parallel of {each['num_ranks']}"
-        for each in head["groups"]
+        for each in report["groups"]
         if each["num_ranks"] > 1
     )
-    print_table(f"{title}\nGroups of ranks: {groups}. Cycles.", COLUMNS, map(_cells, results))
-    for each in results:
+    title = (
+        f"{report['job']} on {report['topology']}, overlap {report['overlap']}, engine analytic.\n"
+        f"Groups of ranks: {groups}. Cycles."
+    )
+    print_table(title, COLUMNS, map(_cells, report["results"]))
+    for each in report["results"]:
         if each["error"] is not None:
             typer.echo(f"{_name(each)}: {each['error']}")
         elif each["setup_cycles"]:

@@ -58,6 +58,7 @@ COMMANDS = {
         "Write a page that plays a schedule on its network: one HTML file, without a server.",
     ),
     "doctor": ("doctor", "Say what is installed, what can run here, what is cached."),
+    "schema": ("doctor", "Print the JSON Schema of what commands print with --json."),
 }
 """Module of each command, which has a function of the same name, and its line in the help."""
 

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -16,11 +16,10 @@ from rich.console import Console
 from rich.status import Status
 
 from multitree.host.cli.process import Verbosity, chosen_verbosity, command_name
-from multitree.host.csv_rows import write_csv
+from multitree.host.report_keys import key_table, record, write_csv
 from multitree.topology.progress import reported_to
 
 __all__ = [
-    "SCHEMA",
     "Working",
     "check_folder",
     "check_format",
@@ -28,13 +27,11 @@ __all__ = [
     "print_csv",
     "print_json",
     "print_pairs",
+    "print_rows",
     "print_sizes",
     "print_table",
 ]
 
-
-SCHEMA = "multitree.{}.v1"
-"""Value of the key "schema" for each command; what it means is in output.schema.json."""
 
 _AT_ONCE = 100_000
 
@@ -45,9 +42,29 @@ def check_format(as_json: bool, as_csv: bool) -> None:
         raise ValueError("Output must be --json or --csv, not both")
 
 
-def print_json(data: Mapping[str, Any]) -> None:
-    """Print one object, as documented in docs/json.md; unknown is null."""
-    whole = {"schema": SCHEMA.format(command_name.get()), **data}
+def print_json(data: Mapping[str, Any], name: str | None = None) -> None:
+    """Print the object of the running command, or of another name; unknown is null."""
+    name = name or command_name.get()
+    _print_object(record(name, {"schema": key_table()[name]["schema"].type, **data}))
+
+
+def print_sizes(objects: Sequence[Mapping[str, Any]]) -> None:
+    """Print the object of one size, or those of several below the key "sizes"."""
+    if len(objects) == 1:
+        print_json(objects[0])
+        return
+    schema = key_table()[command_name.get()]["schema"].type
+    _print_object({"schema": schema, "sizes": [*map(_without_schema, objects)]})
+
+
+def _without_schema(data: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of the running command in the order of its keys."""
+    whole = record(command_name.get(), {"schema": None, **data})
+    del whole["schema"]
+    return whole
+
+
+def _print_object(whole: Mapping[str, Any]) -> None:
     pieces = json.JSONEncoder(indent=2, allow_nan=False).iterencode(whole)
     # The text of a large table is never whole in memory, nor is each piece a write of its own.
     while text := "".join(islice(pieces, _AT_ONCE)):
@@ -55,12 +72,19 @@ def print_json(data: Mapping[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
-def print_sizes(objects: Sequence[Mapping[str, Any]]) -> None:
-    """Print the object of one size, or those of several below the key "sizes"."""
-    print_json(objects[0] if len(objects) == 1 else {"sizes": [*objects]})
+def print_csv(
+    objects: Sequence[Mapping[str, Any]], inside: str = "", without: Collection[str] = ()
+) -> None:
+    """Print CSV: a row per object, or per entry of its list inside, behind the object's values."""
+    rows = []
+    for data in map(_without_schema, objects):
+        entries = data.pop(inside) if inside else [{}]
+        rows += [data | entry for entry in entries]
+    kept = [{key: value for key, value in row.items() if key not in without} for row in rows]
+    print_rows(kept)
 
 
-def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print rows of the same keys as CSV; the first line has the keys, unknown is empty."""
     write_csv(rows[0], rows, sys.stdout)
 

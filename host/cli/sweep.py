@@ -13,9 +13,9 @@ from multitree.host.cli.output import (
     Working,
     check_folder,
     check_format,
-    print_csv,
     print_json,
     print_pairs,
+    print_rows,
     print_table,
 )
 from multitree.host.evaluation.figure import RULES
@@ -223,7 +223,7 @@ def figure(
     if json:
         print_json(_figure_data(made))
     elif csv:
-        print_csv([asdict(value) for value in made.values])
+        print_rows([asdict(value) for value in made.values])
     else:
         _show_figure(made)
 
@@ -232,9 +232,9 @@ def _list_figures(as_json: bool, as_csv: bool) -> None:
     """Print what figures there are."""
     listed = [{"name": each.name, "summary": each.summary} for each in FIGURES.values()]
     if as_json:
-        print_json({"figures": listed})
+        print_json({"figures": listed}, "figures")
     elif as_csv:
-        print_csv(listed)
+        print_rows(listed)
     else:
         for each in listed:
             typer.echo(f"{each['name']:<16} {each['summary']}")

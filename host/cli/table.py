@@ -18,6 +18,7 @@ from multitree.host.cli.options import (
 from multitree.host.cli.output import print_json, print_table
 from multitree.host.cli.register_writes import WriteOptions, write_list
 from multitree.host.engines import needs_of
+from multitree.host.report_keys import keys_of
 from multitree.host.sizes import paced, parse_size
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import Table, compile_table
@@ -136,23 +137,9 @@ def table_rows(
     flows = _flow_entries(table, flit_bytes)
     for index in range(table.num_rows):
         op, flow = Op(int(table.op[index])), int(table.flow[index])
-        row: dict[str, Any] = {
-            "row": index,
-            "op": op.name,
-            "flow_id": None,
-            "parent": None,
-            "children": None,
-            "step": int(table.step[index]),
-            "stage": int(table.stage[index]),
-            "start_address": None,
-            "size": None,
-            "port": None,
-            "destination": None,
-            "parent_port": None,
-            "child_ports": None,
-            "start_address_flits": None,
-            "size_flits": None,
-        }
+        row: dict[str, Any] = dict.fromkeys(keys_of("table.rows"))
+        row |= {"row": index, "op": op.name}
+        row |= {"step": int(table.step[index]), "stage": int(table.stage[index])}
         if op != Op.NOP:
             row |= {
                 "flow_id": flow,

@@ -1,9 +1,10 @@
 """What a figure is: its axes, what is asked of it, and the values that it draws."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from multitree.host.evaluation.point import Point, PointResult
+from multitree.host.report_keys import keys_of
 
 __all__ = ["COLUMNS", "RULES", "Axis", "Figure", "FigureError", "Request", "RunPoints", "Value"]
 
@@ -46,7 +47,7 @@ class Value:
     problem: str | None = None  # why there is no value
 
 
-COLUMNS = tuple(field.name for field in fields(Value))
+COLUMNS = keys_of("figure.values")
 """Columns of a figure's CSV."""
 
 RunPoints = Callable[[Sequence[Point]], list[PointResult]]

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import geometric_mean
 
-from multitree.host.csv_rows import write_csv
 from multitree.host.engines import check_runs_here
 from multitree.host.evaluation.drawing import can_draw, svg_of
 from multitree.host.evaluation.figure import COLUMNS, RULES, Figure, FigureError, Request, Value
@@ -23,6 +22,7 @@ from multitree.host.evaluation.size_figures import (
 )
 from multitree.host.evaluation.sweep import SweepStatus, run_points
 from multitree.host.evaluation.training import TRAINING, TRAINING_OVERLAP
+from multitree.host.report_keys import write_csv
 from multitree.topology.file_io import write_files
 from multitree.topology.specs import parse_topology
 

@@ -1,9 +1,10 @@
 """One run of a sweep: its parameters, and what came of it."""
 
-from dataclasses import dataclass, fields
-from typing import get_type_hints
+from dataclasses import dataclass
 
 from multitree.host.parameters import interface_model, parameter
+from multitree.host.report_keys import key_table
+from multitree.host.report_schema import python_type_of
 from multitree.sim.timing.link_model import LinkModel
 
 __all__ = ["COLUMNS", "Point", "PointResult", "SweepError"]
@@ -89,12 +90,5 @@ class PointResult:
     error: str | None = None  # why there is no such run; what became known before stays
 
 
-def _kinds(noun: type) -> dict[str, type]:
-    """Type of each field, without None."""
-    hints = get_type_hints(noun)
-    of = {int | None: int, float | None: float, bool | None: bool, str | None: str}
-    return {field.name: of.get(hints[field.name], hints[field.name]) for field in fields(noun)}
-
-
-COLUMNS: dict[str, type] = _kinds(Point) | _kinds(PointResult)
+COLUMNS = {name: python_type_of(key) for name, key in key_table()["sweep.results"].items()}
 """Columns of the results with the types of their values, of which any may be None."""

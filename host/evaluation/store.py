@@ -13,9 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from multitree.host.csv_rows import write_csv
 from multitree.host.evaluation.point import COLUMNS, Point, PointResult, SweepError
 from multitree.host.evaluation.sources import Source
+from multitree.host.report_keys import write_csv
 from multitree.sim.native_build import content_key
 from multitree.topology.file_io import TEMPORARY, write_file
 

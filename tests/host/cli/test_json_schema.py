@@ -1,21 +1,27 @@
 """What commands print for programs is what the JSON Schema says, and no more."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import jsonschema
 import pytest
-from docs import json_keys
 
 from multitree.host.cli import main as cli_main
 from multitree.host.cli import verilog as cli_verilog
 from multitree.host.cli.main import main
 from multitree.host.design.verilog_files import Delivery
+from multitree.host.evaluation.figure import Value
+from multitree.host.evaluation.make import Comparison
+from multitree.host.report import WorkReport
+from multitree.host.report_keys import key_table, keys_of, record
+from multitree.host.report_schema import _schema_of, json_schema
 from multitree.nic.driver.config import Config
+from multitree.nic.driver.commands import PortCounts
+from multitree.sim.timing.sizing import LinkLimit
 from tests.host.cli.test_cli import COMMANDS, needs_rtl
 
-SCHEMA = json.loads(json_keys.SCHEMA.read_text())
+SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 MORE = [
     ["topology", "fat_tree:2x2", "--out", "net.json"],
@@ -59,18 +65,63 @@ def _in_a_folder_of_its_own(request, tmp_path, monkeypatch):
         monkeypatch.setenv("MULTITREE_CACHE", str(tmp_path / "cache"))
 
 
-def test_the_schema_is_one_and_has_every_command():
+def test_the_command_schema_prints_a_schema_with_every_command(capsys):
     VALIDATOR.check_schema(SCHEMA)
-    names = set(cli_main.COMMANDS)
-    assert {f"{name}_output" for name in names} <= set(SCHEMA["$defs"])
-    said = json.dumps(SCHEMA["oneOf"] + [*SCHEMA["$defs"].values()])
-    assert all(f'"multitree.{name}.v1"' in said for name in names)
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == SCHEMA
+    versions = {each["properties"]["schema"]["enum"][0] for each in SCHEMA["oneOf"]}
+    assert versions == {f"multitree.{name}.v1" for name in set(cli_main.COMMANDS) - {"schema"}}
 
 
-def test_the_tables_of_the_document_are_those_of_the_schema():
-    text = json_keys.DOCUMENT.read_text()
-    assert json_keys.rewritten(text, SCHEMA) == text
-    assert json_keys.rewritten(text.replace("| whose table |", "| whose |"), SCHEMA) == text
+def test_types_of_the_table_are_schemas():
+    schemas = {
+        "text or null": {"type": ["string", "null"]},
+        "number > 0": {"type": "number", "exclusiveMinimum": 0},
+        "number >= 0 <= 1 or null": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+        "ours | published": {"enum": ["ours", "published"]},
+        "choice of dependency or null": {"enum": ["chunk", "submessage", None]},
+        "arrays or null": {"anyOf": [{"$ref": "#/$defs/arrays"}, {"type": "null"}]},
+        "list of limit": {"type": "array", "items": {"$ref": "#/$defs/limit"}},
+        "object of (text or null)": {
+            "type": "object",
+            "additionalProperties": {"type": ["string", "null"]},
+        },
+        "2 of integer or null": {
+            "type": ["array", "null"],
+            "items": {"type": "integer"},
+            "minItems": 2,
+            "maxItems": 2,
+        },
+    }
+    assert {text: _schema_of(text) for text in schemas} == schemas
+
+
+def test_every_key_has_a_type_and_a_meaning():
+    for name, keys in key_table().items():
+        assert len(keys) == len({*keys})
+        for key in keys.values():
+            assert key.type and (key.meaning or key.name == "schema"), f"{name}.{key.name}"
+
+
+def test_a_report_has_the_keys_of_the_table_in_its_order():
+    assert list(record("doctor.cache", {"size_bytes": 1, "path": ""})) == ["path", "size_bytes"]
+    for wrong in ({"path": ""}, {"path": "", "size_bytes": 1, "more": 2}):
+        with pytest.raises(KeyError, match=r"doctor\.cache: keys must be those of"):
+            record("doctor.cache", wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "noun"),
+    [("figure.values", Value), ("figure.comparisons", Comparison), ("limit", LinkLimit)],
+)
+def test_fields_that_are_printed_are_keys(name, noun):
+    assert keys_of(name) == tuple(field.name for field in fields(noun))
+
+
+def test_figures_of_a_report_are_keys():
+    known = set(WorkReport.__dataclass_fields__) - {"ports", "stages"}
+    assert known <= set(keys_of("simulate"))
+    assert set(PortCounts.__dataclass_fields__) <= set(keys_of("simulate"))
 
 
 @pytest.mark.slow
