@@ -16,8 +16,8 @@ from multitree.host.evaluation.make import Comparison
 from multitree.host.report import WorkReport
 from multitree.host.report_keys import key_table, keys_of, record
 from multitree.host.report_schema import _schema_of, json_schema
-from multitree.nic.driver.config import Config
 from multitree.nic.driver.commands import PortCounts
+from multitree.nic.driver.config import Config
 from multitree.sim.timing.sizing import LinkLimit
 from tests.host.cli.test_cli import COMMANDS, needs_rtl
 
