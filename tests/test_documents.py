@@ -110,7 +110,7 @@ def test_the_picture_is_of_todays_schedule():
     assert sum(map(int, re.findall(r"(\d+) messages on", trees.svg()))) == 240
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_rtl
 def test_the_demo_prints_what_the_readme_shows(capsys):
     assert main(["demo"]) == 0

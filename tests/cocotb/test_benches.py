@@ -50,6 +50,7 @@ BLOCK_RUNS = [
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("bench", "simulator"), BLOCK_RUNS)
 def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
     verilog = generate(BLOCKS[bench](), name="block")

@@ -30,6 +30,7 @@ TAKE_LONG = {
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.every_set
 @pytest.mark.parametrize(
     "name",

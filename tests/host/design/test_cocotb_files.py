@@ -119,6 +119,7 @@ def test_a_rank_that_is_not_there_is_refused_and_nothing_is_written(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("topology", [torus(2, 2), fat_tree(2, 2)], ids=lambda t: t.name)
 @pytest.mark.parametrize("crossings", [False, True])
 def test_every_link_is_joined_at_both_ends_and_every_other_port_is_still(

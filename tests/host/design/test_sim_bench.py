@@ -184,6 +184,7 @@ WRONG = {
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_is_wrong_is_named_and_is_the_exit_status(written, wrong, tmp_path):
     change, says = WRONG[wrong]

@@ -19,7 +19,7 @@ from multitree.topology.files.load_save import load_topology, save_topology
 from multitree.topology.specs import parse_topology
 from tests.host.view.chromium import Keys, Page, browser, needs_chromium
 
-pytestmark = [pytest.mark.slow, needs_chromium]
+pytestmark = [pytest.mark.slow, pytest.mark.dear, needs_chromium]
 
 SIZE_BYTES = 256 << 10
 NETWORKS = {

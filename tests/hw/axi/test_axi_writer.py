@@ -46,6 +46,7 @@ def write(writer, memory, wanted, *, stall="never", seed=0, acks=None):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_client", PATTERNS)
 @pytest.mark.parametrize("stall_bus", PATTERNS)
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ def cycles_to_come_up(line):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("latencies", [(0, 0), (3, 3), (40, 40), (30, 4), (4, 30)])
 @pytest.mark.parametrize("seed", range(2))
 def test_after_resets_of_either_end_in_any_cycle_both_come_up_with_all_credits(latencies, seed):

@@ -72,6 +72,7 @@ class Meeting:
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("first", "before"), [(0, 1), (0, 2), (NUMBERS - 2, 1), (NUMBERS - 2, 2)])
 @pytest.mark.parametrize("stall", ["never", "often"])
 def test_a_card_that_is_reset_between_collectives_rejoins_and_all_results_are_exact(

@@ -99,6 +99,7 @@ WAVES = [replace(LEAST, wave_width=1), replace(UNEVEN, address_width=19, wave_wi
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("config", [LEAST, UNEVEN, *WAVES], ids=str)
 def test_an_interface_of_legal_sizes_can_be_built(config):
     assert "module" in rtlil.convert(Interface(config))

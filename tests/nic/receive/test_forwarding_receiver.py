@@ -38,6 +38,7 @@ WAVES = replace(FORWARDING, wave_width=3)
 KINDS = [(0, REDUCE), (1, REDUCE), (2, GATHER), (3, REDUCE), (3, GATHER), (4, REDUCE), (5, GATHER)]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("writes", PATTERNS)
 @pytest.mark.parametrize("frame", [message, packets], ids=["messages", "packets"])

@@ -41,6 +41,7 @@ def assert_received(seen, messages):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("stall_memory", PATTERNS)
 @pytest.mark.parametrize("framed", [message, packets], ids=["messages", "packets"])

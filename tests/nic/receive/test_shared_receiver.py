@@ -55,6 +55,7 @@ def scattered(rng, flows):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("stall", ["never", "often", "bursts"])
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_are_those_of_the_canonical_order_bit_for_bit(seed, stall):
@@ -121,6 +122,7 @@ WRONG = {
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("what", WRONG)
 def test_what_the_flow_memory_does_not_expect_is_a_named_fault(what):
     flits, code = WRONG[what]
@@ -171,6 +173,7 @@ def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verd
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("third", [(0, 0), (0, 2), (1, 0)])
 def test_one_behind_a_staged_one_waits_until_that_is_added(third):
     memory = np.zeros((1 << CONFIG.address_width, LANES), np.float32)

@@ -167,6 +167,7 @@ def assert_reduced(seen, jobs, messages, dtype):
             assert seen.shown[cycle][1 + port][1] > position, "before what is to be there first"
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_write", PATTERNS)
 @pytest.mark.parametrize("writes", PATTERNS)
 def test_contributions_are_added_and_chunks_replaced_behind_what_other_ports_write(
@@ -317,6 +318,7 @@ def memories(monkeypatch):
     return recorded(monkeypatch)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("number", [None, *range(NUM_QUEUES)])
 def test_a_bit_that_flips_in_a_queue_is_a_state_error_and_nothing_else_is(number, memories):
     rng, flipped, dtype = seeded(0), [], DType.INT32

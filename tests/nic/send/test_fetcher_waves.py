@@ -14,6 +14,7 @@ FORWARDS = replace(REPEATS, forward_flits=32)
 BOTH = pytest.mark.parametrize("config", [REPEATS, FORWARDS], ids=["plain", "forwards"])
 
 
+@pytest.mark.dear
 @BOTH
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)

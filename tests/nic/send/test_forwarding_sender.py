@@ -25,6 +25,7 @@ from tests.nic.send.forwarding_senders import (
 from tests.nic.send.test_sender import BASE
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("writes", PATTERNS)
 @pytest.mark.parametrize("packets", [0, 1])

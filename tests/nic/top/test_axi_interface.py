@@ -82,6 +82,7 @@ def image(rows, num_flits):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("count", "stall", "latency"), [(23, "seldom", 4), (40, "never", 30), (24, "bursts", 2)]
 )

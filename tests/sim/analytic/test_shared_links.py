@@ -58,6 +58,7 @@ def test_a_write_that_takes_seven_cycles_more_makes_a_message_as_much_later():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_cycles_on_shared_links_are_within_four_percent_of_the_rtl(spec, algorithm):
     schedule = schedule_of(spec, algorithm)

@@ -93,6 +93,7 @@ def outcome(
         return (found, session.counts(), network.cycle, network.irq_cycles().tolist()), share
 
 
+@pytest.mark.dear
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.slow
 @pytest.mark.parametrize(

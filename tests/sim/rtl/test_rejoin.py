@@ -43,6 +43,7 @@ def assert_exact(schedule, buffer, memory):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("ahead", [128, 129, 300])
 def test_a_rank_may_be_any_number_of_collectives_ahead_over_a_link_unused_so_far(ahead):
     """Rank 1 passes tiny broadcasts on to rank 2, then the root sends one there by itself."""
