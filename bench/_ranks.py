@@ -15,7 +15,7 @@ __all__ = ["RankError", "run_ranks", "start_ranks"]
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # What every rank imports, once.
-CONTEXT.set_forkserver_preload(["multitree.host.distributed.creation"])
+CONTEXT.set_forkserver_preload(["multitree.host.torch.creation"])
 
 
 class RankError(AssertionError):

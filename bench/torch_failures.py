@@ -24,7 +24,7 @@ import _ranks
 import torch
 import torch.distributed as dist
 
-from multitree.host.peers.failures import ANSWER_S
+from multitree.host.torch.peers.failures import ANSWER_S
 from multitree.torch import CollectiveError
 
 NUM_RANKS = 4

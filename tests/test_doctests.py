@@ -11,9 +11,7 @@ import multitree
 pytestmark = pytest.mark.every_set
 
 # What stands on an optional extra is imported where that is installed, in tests of its own.
-NEED_TORCH = tuple(
-    f"multitree.{room}" for room in ("host.tensors.", "host.peers.", "host.distributed.", "torch")
-)
+NEED_TORCH = tuple(f"multitree.{room}" for room in ("host.tensors.", "host.torch.", "torch"))
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(multitree.__path__, "multitree.")

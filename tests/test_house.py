@@ -39,8 +39,8 @@ ORDER = {
     "control forward reduce send receive top interface axi_interface",
     "sim": "native_build timing analytic exact emulator faults rtl cocotb choice estimate jobs",
     "host": "version report_keys report work sizes buffers card design tensors engines "
-    "rtl_engine parameters report_schema runner invariant_sums plans communicator evaluation peers "
-    "distributed view cli",
+    "rtl_engine parameters report_schema runner invariant_sums plans communicator evaluation torch "
+    "view cli",
 }
 MOST_MODULES, LEAST_MODULES = 15, 3
 # What users import, engines, commands and builders are imported by name when they are used.
@@ -70,11 +70,9 @@ SHORT_OF_WORDS = (
     "host/card.py",
     "host/cli",
     "host/design",
-    "host/distributed",
     "host/engines.py",
     "host/invariant_sums.py",
     "host/parameters.py",
-    "host/peers",
     "host/plans.py",
     "host/report.py",
     "host/rtl_engine.py",
@@ -82,6 +80,7 @@ SHORT_OF_WORDS = (
     "host/sizes.py",
     "host/evaluation",
     "host/tensors",
+    "host/torch",
     "host/version.py",
     "host/view",
     "host/work.py",

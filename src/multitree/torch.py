@@ -4,11 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multitree.host.distributed.collective import CollectiveReport
-    from multitree.host.distributed.creation import ddp_hook, group_of
-    from multitree.host.distributed.options import Options
-    from multitree.host.distributed.register import register
-    from multitree.host.peers.failures import CollectiveError, FailureRecord
+    from multitree.host.torch.collective import CollectiveReport
+    from multitree.host.torch.creation import ddp_hook, group_of
+    from multitree.host.torch.options import Options
+    from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
+    from multitree.host.torch.register import register
 
 __all__ = [
     "CollectiveError",
@@ -21,13 +21,13 @@ __all__ = [
 ]
 
 _HOME_OF = {
-    "CollectiveError": "multitree.host.peers.failures",
-    "CollectiveReport": "multitree.host.distributed.collective",
-    "FailureRecord": "multitree.host.peers.failures",
-    "Options": "multitree.host.distributed.options",
-    "ddp_hook": "multitree.host.distributed.creation",
-    "group_of": "multitree.host.distributed.creation",
-    "register": "multitree.host.distributed.register",
+    "CollectiveError": "multitree.host.torch.peers.failures",
+    "CollectiveReport": "multitree.host.torch.collective",
+    "FailureRecord": "multitree.host.torch.peers.failures",
+    "Options": "multitree.host.torch.options",
+    "ddp_hook": "multitree.host.torch.creation",
+    "group_of": "multitree.host.torch.creation",
+    "register": "multitree.host.torch.register",
 }
 
 

@@ -11,22 +11,22 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
-from multitree.host.distributed import BACKEND
-from multitree.host.distributed.collective import Arrivals, Transport
-from multitree.host.distributed.composed import InvariantSums
-from multitree.host.distributed.group import Group
-from multitree.host.distributed.layouts import Layouts, Planner, planner_of
-from multitree.host.distributed.messages import (
+from multitree.host.torch import BACKEND
+from multitree.host.torch.collective import Arrivals, Transport
+from multitree.host.torch.composed import InvariantSums
+from multitree.host.torch.group import Group
+from multitree.host.torch.layouts import Layouts, Planner, planner_of
+from multitree.host.torch.messages import (
     BatchedMessages,
     MessageTransport,
     NcclBatches,
     PostedMessages,
 )
-from multitree.host.distributed.options import Options, options_of
-from multitree.host.distributed.process_group import Collectives
-from multitree.host.distributed.shared_memory import SharedMemory, SharedMemoryTransport
-from multitree.host.peers.connections import connect_all, host_identity
-from multitree.host.peers.member import Member
+from multitree.host.torch.options import Options, options_of
+from multitree.host.torch.peers.connections import connect_all, host_identity
+from multitree.host.torch.peers.member import Member
+from multitree.host.torch.process_group import Collectives
+from multitree.host.torch.shared_memory import SharedMemory, SharedMemoryTransport
 from multitree.topology.algorithms.registry import PACED
 from multitree.topology.networks.topology import Topology
 
@@ -272,7 +272,7 @@ def _group_of(
     transports = _transports_of(member, num_ranks, chosen, is_local, given.store)
     hosted = None
     if chosen.engine in ("numpy", "rtl"):
-        from multitree.host.distributed.hosted import HostedEngine
+        from multitree.host.torch.hosted import HostedEngine
 
         hosted = HostedEngine(chosen.engine, topology, rank, member.mailbox, member.progress)
     return Group(member, num_ranks, layouts, transports, hosted, chosen.log)
@@ -309,7 +309,7 @@ def _planner_of(topology: Topology, algorithm: str) -> Planner:
     """Plans by algorithm; only those that depend on the size need the models of hardware."""
     if algorithm != "auto" and algorithm not in PACED:
         return planner_of(topology, algorithm)
-    from multitree.host.distributed.hosted import sized_planner
+    from multitree.host.torch.hosted import sized_planner
 
     return sized_planner(topology, algorithm)
 

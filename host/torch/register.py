@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from multitree.host.distributed import BACKEND
+from multitree.host.torch import BACKEND
 
 __all__ = ["register"]
 
@@ -28,6 +28,6 @@ def register() -> None:
 
 def _create(backend_options: Any, options: Any) -> Any:
     """Make a group; all that is needed for it is imported only now."""
-    from multitree.host.distributed.creation import create_group
+    from multitree.host.torch.creation import create_group
 
     return create_group(backend_options, options)

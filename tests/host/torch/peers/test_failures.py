@@ -6,18 +6,18 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
-from multitree.host.peers import failures  # noqa: E402
-from multitree.host.peers.failures import (  # noqa: E402
+from multitree.host.torch.peers import failures  # noqa: E402
+from multitree.host.torch.peers.failures import (  # noqa: E402
     CollectiveError,
     FailureRecord,
     Status,
     Watch,
     find_culprit,
 )
-from multitree.host.peers.frames import Frame, FrameKind  # noqa: E402
-from multitree.host.peers.handles import Handle  # noqa: E402
-from multitree.host.peers.mailbox import exchange_messages  # noqa: E402
-from multitree.host.peers.progress import Waiting  # noqa: E402
+from multitree.host.torch.peers.frames import Frame, FrameKind  # noqa: E402
+from multitree.host.torch.peers.handles import Handle  # noqa: E402
+from multitree.host.torch.peers.mailbox import exchange_messages  # noqa: E402
+from multitree.host.torch.peers.progress import Waiting  # noqa: E402
 
 SEQUENCE = 7
 

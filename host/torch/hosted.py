@@ -7,14 +7,14 @@ import numpy as np
 import torch
 
 from multitree.host.buffers import to_tensor
-from multitree.host.distributed.collective import Flows
-from multitree.host.distributed.layouts import FLIT_BYTES, Layout, Planner
 from multitree.host.engines import Collective, Plan
-from multitree.host.peers.mailbox import Mailbox, exchange_messages
-from multitree.host.peers.progress import Progress, Steps, Waiting
 from multitree.host.plans import Plans
 from multitree.host.report import WorkReport
 from multitree.host.runner import Runner
+from multitree.host.torch.collective import Flows
+from multitree.host.torch.layouts import FLIT_BYTES, Layout, Planner
+from multitree.host.torch.peers.mailbox import Mailbox, exchange_messages
+from multitree.host.torch.peers.progress import Progress, Steps, Waiting
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from multitree.host.peers.frames import Fingerprint
-from multitree.host.peers.progress import Steps
+from multitree.host.torch.peers.frames import Fingerprint
+from multitree.host.torch.peers.progress import Steps
 
 __all__ = ["CollectiveLog", "Handle", "QueuedCollective"]
 

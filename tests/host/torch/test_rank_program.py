@@ -9,7 +9,7 @@ from multitree import build, parse_topology
 
 pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
-from multitree.host.distributed.layouts import Kind, Layouts, planner_of, program_of
+from multitree.host.torch.layouts import Kind, Layouts, planner_of, program_of
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import flow_ranges
 

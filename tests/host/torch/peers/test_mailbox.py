@@ -7,9 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
-from multitree.host.peers.connections import Connection  # noqa: E402
-from multitree.host.peers.frames import Fingerprint, Frame, FrameKind, GroupProtocolError  # noqa: E402
-from multitree.host.peers.mailbox import EAGER_BYTES, USERS, Mailbox, Receive  # noqa: E402
+from multitree.host.torch.peers.connections import Connection  # noqa: E402
+from multitree.host.torch.peers.frames import Fingerprint, Frame, FrameKind, GroupProtocolError  # noqa: E402
+from multitree.host.torch.peers.mailbox import EAGER_BYTES, USERS, Mailbox, Receive  # noqa: E402
 
 SEED = 5
 

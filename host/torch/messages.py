@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 import torch
 
-from multitree.host.distributed.collective import Arrivals, Run, Slices, split_like
-from multitree.host.distributed.layouts import Action, Kind
-from multitree.host.peers.connections import Connection
-from multitree.host.peers.failures import ANSWER_S
-from multitree.host.peers.frames import LARGEST_TAG, Frame, FrameKind
-from multitree.host.peers.progress import Progress, Steps, Waiting
+from multitree.host.torch.collective import Arrivals, Run, Slices, split_like
+from multitree.host.torch.layouts import Action, Kind
+from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.failures import ANSWER_S
+from multitree.host.torch.peers.frames import LARGEST_TAG, Frame, FrameKind
+from multitree.host.torch.peers.progress import Progress, Steps, Waiting
 from multitree.topology.collectives import Op
 
 __all__ = [

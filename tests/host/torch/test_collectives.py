@@ -10,10 +10,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 import torch.distributed as dist  # noqa: E402
 
-from multitree.host.distributed import creation  # noqa: E402
-from multitree.host.distributed.messages import PostedMessages  # noqa: E402
+from multitree.host.torch import creation  # noqa: E402
+from multitree.host.torch.messages import PostedMessages  # noqa: E402
 from multitree.torch import group_of  # noqa: E402
-from tests.host.distributed.ranks import run_ranks  # noqa: E402
+from tests.host.torch.ranks import run_ranks  # noqa: E402
 
 SEED = 3
 NUM_RANKS = 4

@@ -5,12 +5,12 @@ from time import perf_counter
 
 import torch
 
-from multitree.host.distributed.collective import Collective, Flows
-from multitree.host.distributed.group import Group, slices_of
-from multitree.host.peers.handles import Handle
-from multitree.host.peers.progress import Steps
 from multitree.host.tensors.invariant import check_invariant, keys_of, limbs_of, sum_of
 from multitree.host.tensors.operators import check_operator
+from multitree.host.torch.collective import Collective, Flows
+from multitree.host.torch.group import Group, slices_of
+from multitree.host.torch.peers.handles import Handle
+from multitree.host.torch.peers.progress import Steps
 
 __all__ = ["InvariantSums", "start_sparse_sum"]
 

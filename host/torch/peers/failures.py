@@ -11,10 +11,10 @@ from typing import Any
 
 from torch.distributed import DistBackendError
 
-from multitree.host.peers.connections import Connection
-from multitree.host.peers.frames import NO_FINGERPRINT, Fingerprint, Frame, FrameKind
-from multitree.host.peers.handles import CollectiveLog, QueuedCollective
-from multitree.host.peers.progress import Progress, Steps, Task, Waiting
+from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.frames import NO_FINGERPRINT, Fingerprint, Frame, FrameKind
+from multitree.host.torch.peers.handles import CollectiveLog, QueuedCollective
+from multitree.host.torch.peers.progress import Progress, Steps, Task, Waiting
 
 __all__ = ["ANSWER_S", "CollectiveError", "FailureRecord", "Status", "Watch", "find_culprit"]
 

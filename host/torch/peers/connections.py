@@ -9,7 +9,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, Protocol
 
-from multitree.host.peers.frames import HEADER_BYTES, Frame
+from multitree.host.torch.peers.frames import HEADER_BYTES, Frame
 
 __all__ = ["Connection", "PeerStore", "connect_all", "host_identity"]
 

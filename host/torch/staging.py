@@ -9,8 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 import torch
 import torch.distributed as dist
 
-from multitree.host.distributed import BACKEND
-from multitree.host.peers.handles import Handle
+from multitree.host.torch import BACKEND
+from multitree.host.torch.peers.handles import Handle
 
 __all__ = [
     "Lists",

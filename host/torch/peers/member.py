@@ -6,12 +6,12 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
-from multitree.host.peers.connections import Connection
-from multitree.host.peers.failures import CollectiveError, FailureRecord, Watch
-from multitree.host.peers.frames import Frame, FrameKind
-from multitree.host.peers.handles import CollectiveLog, Handle, QueuedCollective
-from multitree.host.peers.mailbox import USERS, Mailbox, Receive
-from multitree.host.peers.progress import Progress, Steps, Task, Waiting
+from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.failures import CollectiveError, FailureRecord, Watch
+from multitree.host.torch.peers.frames import Frame, FrameKind
+from multitree.host.torch.peers.handles import CollectiveLog, Handle, QueuedCollective
+from multitree.host.torch.peers.mailbox import USERS, Mailbox, Receive
+from multitree.host.torch.peers.progress import Progress, Steps, Task, Waiting
 
 __all__ = ["Member"]
 

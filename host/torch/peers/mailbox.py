@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from multitree.host.peers.connections import Connection
-from multitree.host.peers.frames import NO_FINGERPRINT, Frame, FrameKind
-from multitree.host.peers.progress import Steps, Waiting
+from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.frames import NO_FINGERPRINT, Frame, FrameKind
+from multitree.host.torch.peers.progress import Steps, Waiting
 
 __all__ = [
     "COLLECTIVES",

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import torch
 
-from multitree.host.distributed.layouts import Action, Kind, Layout, RankProgram
-from multitree.host.peers.frames import Fingerprint, Frame
-from multitree.host.peers.progress import Steps
 from multitree.host.tensors.operators import combine, divide_by_ranks, make_canonical, reduction_of
+from multitree.host.torch.layouts import Action, Kind, Layout, RankProgram
+from multitree.host.torch.peers.frames import Fingerprint, Frame
+from multitree.host.torch.peers.progress import Steps
 from multitree.topology.collectives import DTYPES, Op
 
 __all__ = [

@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree.torch import Options, group_of  # noqa: E402
-from tests.host.distributed.ranks import run_ranks  # noqa: E402
 from tests.host.tensors.test_invariant import summed  # noqa: E402
+from tests.host.torch.ranks import run_ranks  # noqa: E402
 
 NUM_RANKS, LENGTH = 4, 4 * 250
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import torch
 
-from multitree.host.distributed.collective import CollectiveReport
-from multitree.host.distributed.composed import InvariantSums, start_sparse_sum
-from multitree.host.distributed.group import Group
-from multitree.host.distributed.staging import (
+from multitree.host.tensors.invariant import needs_limbs
+from multitree.host.torch.collective import CollectiveReport
+from multitree.host.torch.composed import InvariantSums, start_sparse_sum
+from multitree.host.torch.group import Group
+from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
+from multitree.host.torch.peers.handles import Handle
+from multitree.host.torch.staging import (
     Lists,
     Staged,
     Tensors,
@@ -24,9 +27,6 @@ from multitree.host.distributed.staging import (
     root_of,
     timeout_of,
 )
-from multitree.host.peers.failures import CollectiveError, FailureRecord
-from multitree.host.peers.handles import Handle
-from multitree.host.tensors.invariant import needs_limbs
 
 __all__ = ["Collectives"]
 

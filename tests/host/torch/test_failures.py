@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree.torch import CollectiveError, FailureRecord, group_of  # noqa: E402
-from tests.host.distributed.ranks import run_ranks, start_ranks  # noqa: E402
+from tests.host.torch.ranks import run_ranks, start_ranks  # noqa: E402
 
 VICTIM, TIMEOUT_S = 2, 5.0
 OTHERS = (0, 1, 3)

@@ -1,5 +1,6 @@
 """Options come from the call or the environment; misfits are refused."""
 
+import os
 import subprocess
 import sys
 
@@ -10,9 +11,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree import torus  # noqa: E402
-from multitree.host.distributed.options import Options, options_of  # noqa: E402
-from multitree.host.distributed.staging import Staged  # noqa: E402
-from tests.host.distributed.ranks import RankError, run_ranks  # noqa: E402
+from multitree.host.torch.options import Options, options_of  # noqa: E402
+from multitree.host.torch.staging import Staged  # noqa: E402
+from tests.host.torch.ranks import RankError, run_ranks  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -90,8 +91,10 @@ def test_options_of_another_backend_are_refused():
 
 def registered(code, **environment):
     """Run Python code in a new process."""
+    # Without it the installed package is tested, which may be another copy of the repository.
+    kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, env=kept | environment
     )
 
 
@@ -103,7 +106,7 @@ INIT = (
 
 
 def test_the_backend_is_there_once_torch_is_imported_and_loads_nothing_before_it_is_used():
-    code = "import sys, torch\nprint('numpy' in sys.modules, 'multitree.host.distributed.creation' "
+    code = "import sys, torch\nprint('numpy' in sys.modules, 'multitree.host.torch.creation' "
     code += "in sys.modules)\n"
     ran = registered(code + INIT)
     assert ran.stdout.split()[1:] == ["False", "multitree", "MultiTreeProcessGroup"], ran.stderr
@@ -125,7 +128,7 @@ def test_without_autoload_it_is_there_after_an_import():
 
 def test_a_failure_to_register_does_not_make_the_import_of_torch_fail():
     code = "import sys\nsys.modules['torch.distributed'] = None\n"
-    code += "from multitree.host.distributed.register import register\nregister()\nprint('goes on')"
+    code += "from multitree.host.torch.register import register\nregister()\nprint('goes on')"
     ran = registered(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert ran.stdout == "goes on\n" and "was not registered" in ran.stderr
 

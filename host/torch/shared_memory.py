@@ -9,11 +9,11 @@ from functools import partial
 import numpy as np
 import torch
 
-from multitree.host.distributed.collective import Arrivals, Run, Slices, copy_chunk, split_like
-from multitree.host.distributed.layouts import Action, Kind
-from multitree.host.peers.connections import Connection
-from multitree.host.peers.frames import Frame, FrameKind
-from multitree.host.peers.progress import Steps, Waiting
+from multitree.host.torch.collective import Arrivals, Run, Slices, copy_chunk, split_like
+from multitree.host.torch.layouts import Action, Kind
+from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.frames import Frame, FrameKind
+from multitree.host.torch.peers.progress import Steps, Waiting
 from multitree.topology.collectives import Op
 
 __all__ = ["ALIGNMENT_BYTES", "SharedMemory", "SharedMemoryTransport"]

@@ -11,15 +11,15 @@ from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
 from multitree.topology.schedules.execute import execute
 from tests.host.devices import on_every_device, own_stream
-from tests.host.distributed.ranks import run_ranks
+from tests.host.torch.ranks import run_ranks
 from tests.host.values import bits, make_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
 import torch.distributed as dist  # noqa: E402
 
-from multitree.host.distributed import creation  # noqa: E402
-from multitree.host.distributed.messages import (  # noqa: E402
+from multitree.host.torch import creation  # noqa: E402
+from multitree.host.torch.messages import (  # noqa: E402
     BatchedMessages,
     PostedMessages,
 )

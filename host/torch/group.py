@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
-from multitree.host.distributed.collective import (
+from multitree.host.tensors.operators import check_operator
+from multitree.host.torch.collective import (
     Collective,
     CollectiveReport,
     Flows,
@@ -20,12 +21,11 @@ from multitree.host.distributed.collective import (
     run_program,
     why_not_hosted,
 )
-from multitree.host.distributed.layouts import Layout, Layouts, flows_of, parts_of
-from multitree.host.peers.handles import Handle, QueuedCollective
-from multitree.host.peers.mailbox import bytes_of, exchange_messages
-from multitree.host.peers.member import Member
-from multitree.host.peers.progress import Steps
-from multitree.host.tensors.operators import check_operator
+from multitree.host.torch.layouts import Layout, Layouts, flows_of, parts_of
+from multitree.host.torch.peers.handles import Handle, QueuedCollective
+from multitree.host.torch.peers.mailbox import bytes_of, exchange_messages
+from multitree.host.torch.peers.member import Member
+from multitree.host.torch.peers.progress import Steps
 
 if TYPE_CHECKING:
     from multitree.host.report import WorkReport

@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 
 import torch
 
-from multitree.host.peers.connections import Connection
-from multitree.host.peers.frames import Frame, GroupProtocolError
+from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.frames import Frame, GroupProtocolError
 
 __all__ = ["Progress", "Steps", "Task", "Waiting"]
 
