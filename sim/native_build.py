@@ -17,7 +17,7 @@ from typing import TypeVar
 from filelock import FileLock
 
 from multitree.nic.driver.faults import DeviceError
-from multitree.topology.progress import report
+from multitree.topology.errors import report
 
 __all__ = [
     "Say",

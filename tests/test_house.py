@@ -31,7 +31,7 @@ MAY_IMPORT = {
 }
 # Modules and sub-rooms of each room; one may import what stands before it.
 ORDER = {
-    "topology": "errors file_io arrays collectives progress networks "
+    "topology": "errors file_io arrays collectives networks "
     "families routing schedules checks lowering packing algorithms files specs",
     "hw": "codes component arbiter stream check_bits crc float_add lanes memory_channel "
     "link switch axi export",
@@ -106,7 +106,6 @@ SHORT_OF_WORDS = (
     "topology/lowering.py",
     "topology/networks/",
     "topology/packing/",
-    "topology/progress.py",
     "topology/routing/",
     "topology/schedules/",
     "topology/specs.py",

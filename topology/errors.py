@@ -1,9 +1,11 @@
-"""Errors of topologies, schedules and files, and checks of values that raise them."""
+"""Errors and progress that callers see, and checks of values that raise errors."""
 
 import re
 import reprlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 
@@ -96,3 +98,26 @@ def label(place: str, value: Any, most: int) -> str:
         rule = f"1 to {most} printable characters without spaces around"
         raise ContentError(f"{place} must be {rule}, not {shown(value)}")
     return str(value)
+
+
+Listener = Callable[[str], None]
+
+# A context variable, since threads may run commands with listeners of their own.
+_listener: ContextVar[Listener | None] = ContextVar("multitree_progress", default=None)
+
+
+def report(what: str, done: int | None = None, total: int | None = None) -> None:
+    """Report what is done, and how many parts of how many are done, to the listener, if any."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(what if done is None else f"{what}, {done:,} of {total:,}")
+
+
+@contextmanager
+def reported_to(listener: Listener) -> Iterator[None]:
+    """Pass to a function, which must be quick, what this thread reports inside the `with`."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)

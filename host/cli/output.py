@@ -17,7 +17,7 @@ from rich.status import Status
 
 from multitree.host.cli.process import Verbosity, chosen_verbosity, command_name
 from multitree.host.report_keys import key_table, record, write_csv
-from multitree.topology.progress import reported_to
+from multitree.topology.errors import reported_to
 
 __all__ = [
     "Working",

@@ -29,8 +29,8 @@ from multitree.sim.timing.sizing import link_limits
 from multitree.topology.checks import verify as proof
 from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.file_io import replacing
+from multitree.topology.files.json_format import FIELDS, rows_of
 from multitree.topology.files.load_save import save_schedule, save_topology
-from multitree.topology.files.schedule_json import FIELDS, rows_of
 from multitree.topology.lowering import as_sent
 from multitree.topology.networks.bounds import bound_steps
 from multitree.topology.networks.topology import Topology

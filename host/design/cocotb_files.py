@@ -11,7 +11,7 @@ from multitree.host.design.switch_files import switch_modules
 from multitree.hw.export.core_file import CocotbBenches
 from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchCase, BenchTop
-from multitree.topology.files.schedule_json import schedule_json
+from multitree.topology.files.json_format import schedule_json
 from multitree.topology.lowering import lowered
 from multitree.topology.schedules.schedule import Schedule
 

@@ -24,7 +24,7 @@ from multitree.sim.exact.engine import exact
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.offload import WRITE_CYCLES, Host
 from multitree.sim.timing.sizing import wire_bits_per_flit
-from multitree.topology.progress import report
+from multitree.topology.errors import report
 
 __all__ = ["SENSITIVITY"]
 

@@ -26,8 +26,7 @@ from multitree.sim.jobs.models import EVALUATED
 from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
 from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.errors import ScheduleError
-from multitree.topology.progress import report
+from multitree.topology.errors import ScheduleError, report
 from multitree.topology.specs import parse_topology
 
 __all__ = ["MEAN", "TRAINING", "TRAINING_OVERLAP"]

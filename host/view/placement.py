@@ -15,9 +15,9 @@ from multitree.host.view.levels import (
     dragonfly_layout,
     tree_layout,
 )
+from multitree.topology.errors import report
 from multitree.topology.families.registry import FAMILIES
 from multitree.topology.networks.topology import Topology
-from multitree.topology.progress import report
 
 __all__ = ["LAYOUTS", "layout_of", "spring_layout"]
 

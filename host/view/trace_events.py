@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import Op
+from multitree.topology.errors import report
 from multitree.topology.file_io import replacing
-from multitree.topology.progress import report
 
 __all__ = ["SUFFIXES", "TraceEvents", "lanes_of_slices", "last_awaited", "write_trace_events"]
 

@@ -20,7 +20,7 @@ from multitree.sim.native_build import (
     say_on_stderr,
     why_no_compiler,
 )
-from multitree.topology.progress import report
+from multitree.topology.errors import report
 
 __all__ = [
     "FST_COMPRESSION",

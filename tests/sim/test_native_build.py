@@ -18,7 +18,7 @@ from multitree.sim.native_build import (
     clear_cache,
     content_key,
 )
-from multitree.topology.progress import reported_to
+from multitree.topology.errors import reported_to
 
 SLEEP = "sleep 60 & echo $! > $0.child; echo $$ > $0; wait"
 

@@ -9,10 +9,9 @@ import numpy as np
 from multitree.topology.algorithms.multitree_switched import grow_over_switches
 from multitree.topology.arrays import Int32Array, Int64Array, largest_group, positions_in_group
 from multitree.topology.collectives import Op, chosen_roots
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, report
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.topology import Topology
-from multitree.topology.progress import report
 from multitree.topology.routing.default_routes import Routes
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import (

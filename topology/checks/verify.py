@@ -16,9 +16,8 @@ from multitree.topology.checks.proofs import (
     check_trees,
 )
 from multitree.topology.collectives import OPS_OF, Op, check_roots
-from multitree.topology.errors import ScheduleError, check_type
+from multitree.topology.errors import ScheduleError, check_type, report
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
-from multitree.topology.progress import report
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = [

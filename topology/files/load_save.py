@@ -7,16 +7,14 @@ from multitree.topology.errors import ContentError, ScheduleError, TopologyError
 from multitree.topology.file_io import naming, read_text, write_text
 from multitree.topology.files.graphml import topology_graphml, topology_of_graphml
 from multitree.topology.files.json_format import (
+    MAX_LABEL,
+    SCHEDULE_SCHEMA,
     parse_json,
+    schedule_json,
+    schedule_of_json,
     schema_of,
     topology_json,
     topology_of_json,
-)
-from multitree.topology.files.schedule_json import (
-    MAX_LABEL,
-    SCHEDULE_SCHEMA,
-    schedule_json,
-    schedule_of_json,
 )
 from multitree.topology.networks.graphs import NO_KEYS, LinkKeys
 from multitree.topology.networks.topology import Topology

@@ -14,8 +14,7 @@ from multitree.topology.lowering import unrolled
 from multitree.topology.networks.cost_model import CostModel, usual_cost_model
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.modulo_schedule import ModuloSchedule, modulo_schedule
-from multitree.topology.packing.overlay_links import OverlayLinks
-from multitree.topology.packing.switch_packing import pack_over_switches
+from multitree.topology.packing.switch_packing import OverlayLinks, pack_over_switches
 from multitree.topology.packing.tree_packing import Packing, pack_trees, rerooted
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import sibling_groups

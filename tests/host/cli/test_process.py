@@ -20,8 +20,8 @@ from multitree.host.cli.process import Verbosity, chosen_verbosity, run_command,
 from multitree.sim.emulator.verilator import why_not
 from multitree.topology.algorithms.build import build
 from multitree.topology.checks.verify import verify
+from multitree.topology.errors import report, reported_to
 from multitree.topology.families.direct import torus
-from multitree.topology.progress import report, reported_to
 from tests.sim.emulator.test_verilator import SOURCE, VERILOG
 from tests.sim.test_native_build import gone
 

@@ -13,8 +13,7 @@ from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import link_pairs, neighbours_of, tree_count
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.negotiation import negotiated_trees
-from multitree.topology.packing.tree_exchange import completed_trees
-from multitree.topology.packing.tree_packing import pack_trees
+from multitree.topology.packing.tree_packing import completed_trees, pack_trees
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_topology, topologies
 

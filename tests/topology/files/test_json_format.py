@@ -13,13 +13,13 @@ from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families.direct import ring
 from multitree.topology.file_io import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
 from multitree.topology.files import load_save
+from multitree.topology.files.json_format import MAX_STEPS
 from multitree.topology.files.load_save import (
     load_file,
     load_schedule,
     save_schedule,
     save_topology,
 )
-from multitree.topology.files.schedule_json import MAX_STEPS
 from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
