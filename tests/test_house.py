@@ -100,6 +100,7 @@ SHORT_OF_WORDS = (
     "topology/checks/verify.py",
     "topology/collectives.py",
     "topology/errors.py",
+    "topology/algorithms/",
     "topology/families/",
     "topology/file_io.py",
     "topology/files/",

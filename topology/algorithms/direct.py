@@ -32,74 +32,13 @@ def build_direct(
 ) -> Schedule:
     """Build the all-reduce in which every rank sends each root its part straight.
 
-    Each pair of root and switch plane has a flow of its own: all other ranks send the root their
-    part over that plane, one after the other, and get the result the same way. In step s rank r
-    sends to rank r + s. So a port adds one contribution at a time, and no two ports of a rank add
-    to one sum at once, which interfaces on shared links would have to stage in memory.
+    Each pair of root and switch plane has a flow of its own; in step s rank r sends to rank r + s.
+    So a port adds one contribution at a time, and no two ports of a rank add to one sum at once,
+    which would have to be staged: N-1 steps per phase on K planes, of a chunk of 1/(NK). Boxes send
+    partial sums over rails, in as many copies of each flow as suit `cost_model`.
 
-    Where planes join only the ranks of a box, a flow is first summed in each box, at the rank of
-    the root's place there. These partial sums go over rails, which join all ranks, to the root;
-    results take the same way back. Several copies of each flow, with a part of its chunk each,
-    keep planes and rails busy at the same time.
-
-    Parameters
-    ----------
-    topology : Topology
-        With switches. Those connected without ranks are a plane, and a rank has one link to it.
-        Either all planes join all ranks, or some join all and the others boxes of ranks, with as
-        many ranks and planes in each.
-    roots : sequence of int, optional
-        As many flows as planes times copies, each with an equal part of the buffer, for each
-        entry; every rank once when left out.
-    cost_model : CostModel, optional
-        What the number of copies is suited to; `usual_cost_model` without it. The schedule is
-        right for any other. One copy where there are no rails.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If the topology is another one, see `boxed_planes`, if a sum has more contributions than
-        interfaces keep apart, or if a root is no rank.
-
-    Notes
-    -----
-    O(flows x ranks); deterministic. On N ranks behind K planes N-1 steps per phase, each of a
-    chunk of 1/(NK) of the buffer, and K (N-1) messages per rank and phase: the bound for ranks of
-    K links. No link carries two transfers in a step where routes of a shift r -> r + s share none,
-    as over one switch, DGX-2's planes or a fat tree routed by destination. In B boxes of g ranks a
-    port to a plane carries B (g-1) chunks of each copy per phase and one to the rails K (B-1), so
-    that one of the two is busy all the time but for the first and the last copy.
-
-    A slot is a chunk on a plane. A message over a rail takes several slots where rails are slower.
-    What depends on a message begins the slots of its latency later. By symmetry all ranks follow
-    the timeline of one: reduce-scatter first, copy by copy, then all-gather as early as ports are
-    free. The number of copies is the one with which that takes the fewest cycles. A rank adds the
-    contributions of its box before those that come over rails, for one late arrival would have all
-    that come after it in the order of the sum staged.
-
-    References
-    ----------
-    E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, "Collective communication: theory,
-    practice, and experience", Concurrency and Computation: Practice and Experience 19 (13), 2007.
-    S. Rashidi, S. Sridharan, S. Srinivasan, T. Krishna, "ASTRA-SIM: Enabling SW/HW Co-Design
-    Exploration for Distributed DL Training Platforms", ISPASS 2020, where it is called direct. E.
-    Zahavi, G. Johnson, D. J. Kerbyson, M. Lang, "Optimized InfiniBand fat-tree routing for shift
-    all-to-all communication patterns", Concurrency and Computation: Practice and Experience 22
-    (2), 2010.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.clusters import dgx_a100
-    >>> from multitree.topology.families.switched import dgx2
-    >>> schedule = build_direct(dgx2())
-    >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
-    (96, 15, 1)
-    >>> build_direct(dgx_a100(2)).num_flows // 96
-    6
+    E. Chan et al., "Collective communication: theory, practice, and experience", 2007; "direct" in
+    S. Rashidi et al., "ASTRA-SIM", ISPASS 2020; shifts on fat trees: E. Zahavi et al., 2010.
     """
     chosen = np.array(chosen_roots(roots, topology.num_ranks))
     boxed = boxed_planes(topology, "direct")
@@ -264,6 +203,8 @@ def _timeline(boxed: BoxedPlanes, copies: int, slots: _Slots) -> _Timeline:
     num_rails, star = len(boxed.rails), box_ranks - 1
     planes, rails = ([_Port() for _ in range(many)] for many in (num_planes, num_rails))
     shape = (num_planes, copies, num_boxes)
+    # The root's own box first: one late arrival over a rail would have all that come after it in
+    # the order of the sum staged.
     reduce = np.broadcast_to(np.arange(copies * num_boxes).reshape(shape[1:]) * star, shape)
     reduce_rail, gather_rail, gather = (np.zeros(shape, np.int64) for _ in range(3))
     for port in planes:

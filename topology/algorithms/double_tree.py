@@ -17,54 +17,15 @@ from multitree.topology.schedules.schedule import Schedule
 def build_double_tree(
     topology: Topology, *, roots: Sequence[int] | None = None, num_chunks: int | None = None
 ) -> Schedule:
-    """Build the all-reduce of a double binary tree, pipelined.
+    """Build the all-reduce of a double binary tree, pipelined in `num_chunks` chunks of each half.
 
-    Each half of the buffer has a binary tree below the root. A rank with children in one tree
-    is a leaf of the other, so both together keep every rank sending and receiving all the time.
-    A half goes up its tree chunk behind chunk; all-gather is the same backwards, but that what was
-    summed first is spread first, while the last sums are still in flight.
-
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int, optional
-        Two trees below each; rank 0 when left out.
-    num_chunks : int, optional
-        Chunks, and so flows, of each half. When left out, half as many as there are ranks: a
-        chunk is then as long as a ring's, and a table no longer.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If a root is no rank, there is not at least one chunk, or no route joins parent and
-        child.
-
-    Notes
-    -----
-    O(chunks x ranks); deterministic. In a step a rank sends at most one message and receives at
-    most one, both trees together: a chunk takes two steps, c chunks S(c) = S(1) + 2(c-1) per
-    phase, S(1) about 2 log2(N). Each phase moves the buffer once, as around a ring, with latency
-    in log2(N) instead of N. At most 4 messages per rank and chunk. Neighbours in a tree need not
-    be near on the topology: on their routes they contend. With switches the trees number the ranks
-    in the order of a ring, so that most neighbours are on one switch or on two that are linked.
-    NCCL's trees for all-reduce differ in that the second hangs from another rank.
-
-    References
-    ----------
-    P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast,
-    reduction and scan", Parallel Computing 35 (12), 2009. S. Jeaugey, "Massively Scale Your
-    Deep Learning Training with NCCL 2.4", NVIDIA, 2019.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import fully_connected
-    >>> schedule = build_double_tree(fully_connected(8), num_chunks=16)
-    >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
-    (32, 36, 1)
+    Each half of the buffer has a binary tree below the root, rank 0 when left out. A rank with
+    children in one tree is a leaf of the other, so both together keep every rank sending and
+    receiving. All-gather is the same backwards, but that what was summed first is spread first. A
+    chunk takes two steps, c chunks S(c) = S(1) + 2(c-1) per phase, S(1) about 2 log2(N). Neighbours
+    in a tree need not be near on the topology: on their routes they contend.
+    P. Sanders, J. Speck, J. L. Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction
+    and scan", Parallel Computing 35 (12), 2009; S. Jeaugey on NCCL 2.4, NVIDIA, 2019.
     """
     num_ranks = topology.num_ranks
     chosen = chosen_roots([0] if roots is None else roots, num_ranks)
@@ -104,27 +65,10 @@ def _below_each(roots: Sequence[int], sums: Int32Array, order: Int64Array) -> In
 
 
 def two_trees(num_ranks: int) -> Int64Array:
-    """The parent of each rank but 0 in two binary trees below rank 0.
+    """The parent of each rank in two binary trees below rank 0, int64 (2, num_ranks); 0 for rank 0.
 
-    Parameters
-    ----------
-    num_ranks : int
-        At least 2.
-
-    Returns
-    -------
-    numpy.ndarray, int64 (2, num_ranks)
-        0 for rank 0 itself.
-
-    Notes
-    -----
     The first numbers its ranks in order: odd ranks are leaves. The second is its mirror image,
     or the same shifted by one, whichever makes the even ones leaves.
-
-    Examples
-    --------
-    >>> two_trees(6).tolist()
-    [[0, 2, 4, 2, 0, 4], [0, 5, 3, 5, 3, 0]]
     """
     rank = np.arange(1, num_ranks)
     # The binary tree in order, as in NCCL: a parent's lowest set bit is the next higher one.

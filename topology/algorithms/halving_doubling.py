@@ -1,4 +1,4 @@
-"""Recursive halving and doubling, plain and mapped onto BiGraph (HDRM)."""
+"""Recursive exchanges: halving and doubling, mapped to BiGraph, and Swing on tori."""
 
 from collections.abc import Sequence
 
@@ -14,44 +14,14 @@ from multitree.topology.schedules.schedule import Schedule
 def exchange_rows(
     partners: Int64Array, roots: Int64Array, turns: Int64Array | None = None
 ) -> Int32Array:
-    """REDUCE rows of a reduce-scatter by recursive exchanges.
+    """REDUCE rows of a reduce-scatter by recursive exchanges, int32 (flows * (ranks - 1), 5).
 
     A rank begins with every flow. In each exchange it gives its partner the flows whose roots
     only the partner can still reach, and adds what it gets of its own; after the last one a
-    rank has the flows that are rooted at it. Each flow's messages are a binomial tree.
-
-    Parameters
-    ----------
-    partners : numpy.ndarray, int64 (num_exchanges, num_ranks)
-        With whom a rank swaps; num_ranks = 2^num_exchanges.
-    roots : numpy.ndarray, int64 (num_flows,)
-        The root of each flow.
-    turns : numpy.ndarray, int64 (num_exchanges, num_ranks), optional
-        Which turn a rank has in an exchange in which not all may send at once; 0 for all when
-        left out.
-
-    Returns
-    -------
-    numpy.ndarray, int32 (num_flows * (num_ranks - 1), 5)
-        step, op, flow, src and dst.
-
-    Raises
-    ------
-    ScheduleError
-        If the exchanges do not take every rank to every root by exactly one path.
-
-    Notes
-    -----
-    A step carries one chunk from a rank to its partner, so with one flow per rank exchange e
-    is num_ranks / 2^(e+1) steps, and all are num_ranks - 1. A rank first sends what its
-    partner has to pass on first: by the time of the next exchange that has long arrived.
-    O(num_flows x num_ranks).
-
-    Examples
-    --------
-    >>> partners = np.array([[1, 0, 3, 2], [2, 3, 0, 1]])
-    >>> exchange_rows(partners, np.array([0])).tolist()
-    [[0, 0, 0, 1, 0], [0, 0, 0, 3, 2], [1, 0, 0, 2, 0]]
+    rank has the flows that are rooted at it. `partners`, int64 (exchanges, ranks), says with whom a
+    rank swaps, `turns` which turn it has where not all may send at once. A step carries one chunk
+    from a rank to its partner, so with one flow per rank exchange e is ranks / 2^(e+1) steps. A
+    ScheduleError says if the exchanges do not take every rank to every root by exactly one path.
     """
     sends = _roots_given(partners)
     by_root = np.argsort(roots, kind="stable")
@@ -97,22 +67,7 @@ def _roots_given(partners: Int64Array) -> list[Int64Array]:
 
 
 def with_gather(sums: Int32Array) -> Int32Array:
-    """Rows of an all-reduce: a reduce-scatter, then the same backwards as its all-gather.
-
-    Parameters
-    ----------
-    sums : numpy.ndarray, int32 (n, 5)
-        step, op, flow, src and dst of the REDUCE rows.
-
-    Returns
-    -------
-    numpy.ndarray, int32 (2 n, 5)
-
-    Examples
-    --------
-    >>> with_gather(np.array([[0, 0, 0, 2, 1], [1, 0, 0, 1, 0]])).tolist()[2:]
-    [[3, 1, 0, 1, 2], [2, 1, 0, 0, 1]]
-    """
+    """Rows of an all-reduce: a reduce-scatter, then the same backwards as its all-gather."""
     results = sums[:, [0, 1, 2, 4, 3]].copy()
     # Time is reversed: the last exchange of the sums is the first one of the results.
     results[:, 0] = 2 * int(sums[:, 0].max()) + 1 - sums[:, 0]
@@ -123,48 +78,13 @@ def with_gather(sums: Int32Array) -> Int32Array:
 def build_halving_doubling(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
     """Build the all-reduce of recursive halving and doubling.
 
-    In exchange e a rank swaps with the one whose number differs in bit e: it gives away half
-    of what it still has to sum, so that after log2(N) exchanges it has one chunk; all-gather
-    is the same backwards. Where the number of ranks is no power of two, the first ranks fold
-    in pairs: one of the two sends the other all it has before, and gets the result behind.
+    In exchange e a rank swaps with the one whose number differs in bit e: it gives away half of
+    what it still has to sum, so that after log2(N) exchanges it has one chunk; all-gather is the
+    same backwards. Where N is no power of two, the first ranks fold in pairs, in N-1 steps more.
 
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int, optional
-        One flow, with an equal part of the buffer, for each entry; every rank once when left
-        out.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If a root is no rank, or no route joins two partners.
-
-    Notes
-    -----
-    O(flows x ranks); deterministic. A step carries one chunk: with N = 2^k and a flow per
-    rank, a phase is k exchanges in N-1 steps, and a rank sends N-1 messages, (N-1)/N of the
-    buffer. A library sends the N/2^(e+1) chunks of exchange e as one message, which here are
-    so many heads. Nearest numbers swap first and most. Folding costs N-1 steps more, and
-    almost the whole buffer once more. Partners that no link joins contend on their routes.
-
-    References
-    ----------
     R. Rabenseifner, "Optimization of Collective Reduction Operations", ICCS 2004; R. Thakur,
     R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH",
     International Journal of High Performance Computing Applications 19 (1), 2005.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import fully_connected, hypercube
-    >>> build_halving_doubling(hypercube(4)).steps_all_gather
-    15
-    >>> build_halving_doubling(fully_connected(6)).steps_all_gather
-    10
     """
     chosen = chosen_roots(roots, topology.num_ranks)
     return Schedule.from_rows(
@@ -177,21 +97,7 @@ def build_halving_doubling(topology: Topology, *, roots: Sequence[int] | None = 
 
 
 def doubling_partners(num_exchanges: int) -> Int64Array:
-    """Partners whose numbers differ in bit 0, then 1, and so on.
-
-    Parameters
-    ----------
-    num_exchanges : int
-
-    Returns
-    -------
-    numpy.ndarray, int64 (num_exchanges, 2^num_exchanges)
-
-    Examples
-    --------
-    >>> doubling_partners(2).tolist()
-    [[1, 0, 3, 2], [2, 3, 0, 1]]
-    """
+    """Partners whose numbers differ in bit 0, then 1, and so on, int64 (exchanges, ranks)."""
     return np.arange(1 << num_exchanges) ^ (1 << np.arange(num_exchanges))[:, None]
 
 
@@ -236,52 +142,15 @@ def _folds(
 
 
 def build_hdrm(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the all-reduce of halving and doubling with rank mapping, for BiGraph.
+    """Build the all-reduce of halving and doubling with rank mapping, for BiGraph of powers of two.
 
-    Recursive halving and doubling between places, where ranks have places such that partners
-    are always on switches of different halves, and those on one switch have all their partners
-    on different switches: every link between switches carries one message at a time.
+    Ranks have places such that partners are always on switches of different halves, and those on
+    one switch have all their partners on different switches: every link between switches carries
+    one message at a time, in N-1 steps per phase. Where a switch has A times as many ranks as links
+    to the other half, groups of A ranks on one switch exchange first, and then take turns:
+    N - N/A + N - A steps. The mapping is our own, see `_places`.
 
-    Parameters
-    ----------
-    topology : Topology
-        A BiGraph with powers of two of switches and of ranks on each.
-    roots : sequence of int, optional
-        One flow, with an equal part of the buffer, for each entry; every rank once when left
-        out.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If the topology is another one, or a root is no rank.
-
-    Notes
-    -----
-    O(flows x ranks); deterministic; no link carries two transfers in one step. With a flow per
-    rank, N-1 steps per phase in log2(N) exchanges, which for ranks of one link is the bound,
-    and N-1 messages per rank and phase. Where a switch has A times as many ranks as links to
-    the other half, groups of A ranks on one switch exchange first, and then take turns:
-    N - N/A + N - A steps.
-
-    The mapping is our own. With places in binary and H <= S/2, parity tells the half, the low
-    bits the switch of the one half, high bits that of the other: one bit changed moves a
-    place to the other half, and two that agree in parity and in both switches are the same.
-
-    References
-    ----------
-    J. Dong et al., "EFLOPS: Algorithm and System Co-Design for a High Performance Distributed
-    Training Platform", HPCA 2020.
-
-    Examples
-    --------
-    >>> from multitree.topology.specs import parse_topology
-    >>> schedule = build_hdrm(parse_topology("bigraph:4x8"))
-    >>> schedule.steps_all_gather, schedule.max_link_load, schedule.tree_height_hops
-    (31, 1, 15)
+    J. Dong et al., "EFLOPS: Algorithm and System Co-Design ...", HPCA 2020.
     """
     if topology.family != "bigraph" or any(size & (size - 1) for size in topology.dims):
         raise ScheduleError(
@@ -305,6 +174,9 @@ def build_hdrm(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
     )
 
 
+# The mapping is our own. With places in binary and H <= S/2, parity tells the half, the low bits
+# the switch of the one half, high bits that of the other: one bit changed moves a place to the
+# other half, and two that agree in parity and in both switches are the same.
 def _places(hosts: int, num_switches: int) -> tuple[Int64Array, Int64Array]:
     """The rank at each place, and its turn among those that share a link between switches."""
     half = num_switches // 2
@@ -319,3 +191,60 @@ def _places(hosts: int, num_switches: int) -> tuple[Int64Array, Int64Array]:
     port = np.where(upper, bits % apart, bits // half)
     rank = switch * hosts + port * sharing + turn
     return int64s("Ranks", rank), int64s("Turns", turn)
+
+
+def build_swing(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
+    """Build the all-reduce of Swing, its variant for large buffers, on sides of powers of two.
+
+    As recursive halving and doubling, but in exchange s of a ring a rank's partner is
+    rho(s) = (1 - (-2)^(s+1)) / 3 places away, 1, -1, 3, -5 and so on, even ranks in one direction
+    and odd ones in the other: a third less far than 2^s. On a torus of D dimensions exchanges go
+    around the dimensions. There are 2D such all-reduces at once, one that begins in each dimension
+    and a mirrored one of each, so that all links of a rank are busy: N-1 steps of 1/(2DN).
+
+    D. De Sensi, T. Bonato, D. Saam, T. Hoefler, "Swing: Short-cutting Rings ...", NSDI 2024.
+    """
+    dims = topology.dims
+    if topology.family not in ("ring", "torus") or any(side & (side - 1) for side in dims):
+        raise ScheduleError(
+            f"swing must have a ring or torus whose sides are powers of two, not {topology.name!r}"
+        )
+    chosen = chosen_roots(roots, topology.num_ranks)
+    kinds = [(first, way) for way in (1, -1) for first in range(len(dims))]
+    rows = []
+    for kind, (first, way) in enumerate(kinds):
+        partners = swing_partners(dims, first_dimension=first, way=way)
+        both = with_gather(exchange_rows(partners, np.array(chosen))).copy()
+        both[:, 2] = len(kinds) * both[:, 2] + kind
+        rows.append(both)
+    return Schedule.from_rows(
+        topology,
+        algorithm="swing",
+        collective="all_reduce",
+        flow_offsets=np.arange(len(kinds) * len(chosen) + 1),
+        rows=np.concatenate(rows),
+    )
+
+
+def swing_partners(dims: Sequence[int], *, first_dimension: int, way: int) -> Int64Array:
+    """Partners in one of the all-reduces that Swing does at once, int64 (log2(ranks), ranks).
+
+    The first exchange is in `first_dimension`; the others follow in turn, those that are done left
+    out. `way` is 1, or -1 for the mirrored one.
+    """
+    places = np.indices(tuple(dims)).reshape(len(dims), -1)
+    left = [side.bit_length() - 1 for side in dims]
+    done = [0] * len(dims)
+    axis, partners = first_dimension, []
+    while any(left):
+        if left[axis]:
+            # 1 - (-2)^k is a multiple of 3, so the division is exact for either sign.
+            distance = way * (1 - (-2) ** (done[axis] + 1)) // 3
+            moved = places.copy()
+            moved[axis] += np.where(places[axis] % 2 == 0, distance, -distance)
+            moved[axis] %= dims[axis]
+            partners.append(np.ravel_multi_index(tuple(moved), tuple(dims)))
+            left[axis] -= 1
+            done[axis] += 1
+        axis = (axis + 1) % len(dims)
+    return np.array(partners, np.int64)

@@ -15,38 +15,12 @@ SEARCH_MOVES = 20_000
 def hamiltonian_cycle(topology: Topology) -> list[int]:
     """A cycle over links that visits every rank once, starting at rank 0.
 
-    Closed forms for rings, tori, meshes with an even side, hypercubes and fully connected
-    ranks. For other graphs, searches that backtrack, fewest continuations first, and give up
-    after 16 times 20 000 moves.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    list of int
-        The ranks in the order of the cycle; the last is linked with the first. Two ranks
-        that are linked in both directions count as a cycle.
-
-    Raises
-    ------
-    ScheduleError
-        If there is none or the search gave up; the message names the topology and says which.
-
-    Notes
-    -----
-    Deterministic. Closed forms take O(num_ranks). A graph whose ranks fall into two colours
-    of unequal number, such as a mesh with odd sides, has no such cycle, since it alternates
+    Closed forms for rings, tori, meshes with an even side, hypercubes and fully connected ranks,
+    O(num_ranks). For other graphs, searches that backtrack, fewest continuations first, and give up
+    after 16 times 20 000 moves; the ScheduleError says whether there is none or the search gave up.
+    Two ranks that are linked in both directions count as a cycle. A graph whose ranks fall into two
+    colours of unequal number, such as a mesh with odd sides, has none, since a cycle alternates
     between the colours.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh, torus
-    >>> hamiltonian_cycle(mesh(2, 3))
-    [0, 1, 2, 5, 4, 3]
-    >>> hamiltonian_cycle(torus(3, 3))
-    [0, 1, 2, 5, 3, 4, 7, 8, 6]
     """
     family, dims = topology.family, topology.dims
     cycle: list[int] | None = None

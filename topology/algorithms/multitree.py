@@ -59,35 +59,14 @@ def grow_trees(
     slots: Int64Array | None = None,
     haste: str = "eager",
 ) -> Edges:
-    """Grow spanning trees in turns until each reaches every rank.
+    """Grow spanning trees in turns until each reaches every rank: step, tree and link of each edge.
 
-    Parameters
-    ----------
-    links : numpy.ndarray, int32 (num_links, 2)
-    roots : sequence of int
-        The root of each tree.
-    turns : sequence of int
-        The trees in the order of their turns.
-    num_ranks : int
-    neighbour_order : str
-        One of `NEIGHBOUR_ORDERS`.
-    slots : numpy.ndarray, int64 (num_links,), optional
-        Steps that a chunk holds each link and needs to arrive; 1 when left out.
-    haste : str
-        One of `HASTES`, which are one where all links are equally fast.
-
-    Returns
-    -------
-    tuple of numpy.ndarray, int32 (num_trees * (num_ranks - 1),)
-        Step, tree and link of each edge, in the order in which they were added.
-
-    Notes
-    -----
-    Within a step links are only taken and trees only grow, so a link that was of no use to
-    a tree stays so until the step's end: each tree walks once per step along the links that
-    lead out of its members, and leaves the step when it comes to their end. So the cost is
-    O(sum over steps and trees of such links): 16x16 torus 0.2 s, 32x32 some seconds. Steps in
-    which nothing arrives and no link becomes free are passed over.
+    `slots`, int64 (num_links,), are the steps that a chunk holds each link and needs to arrive, 1
+    when left out. Within a step links are only taken and trees only grow, so a link that was of no
+    use to a tree stays so until the step's end: each tree walks once per step along the links that
+    lead out of its members. So the cost is O(sum over steps and trees of such links): 16x16 torus
+    0.2 s, 32x32 some seconds. Steps in which nothing arrives and no link becomes free are passed
+    over.
     """
     held = [1] * len(links) if slots is None else slots.tolist()
     targets = links[:, 1].tolist()
@@ -126,13 +105,7 @@ def grow_trees(
 class _Patience:
     """Says of a free link whether a tree had better wait for another one.
 
-    Parameters
-    ----------
-    links : numpy.ndarray, int32 (num_links, 2)
-    held : list of int
-        Steps to the end of each.
-    roots : sequence of int
-        Of each tree.
+    `held` are the steps to the end of each link.
     """
 
     def __init__(self, links: Int32Array, held: list[int], roots: Sequence[int]) -> None:
@@ -171,6 +144,7 @@ def _grown_in_turns(
     patience: _Patience | None,
 ) -> Iterator[tuple[int, int]]:
     """The edges of one step, tree and link: a tree that adds none has no more turns."""
+    # The published code ends a step when the last root adds nothing; here none must.
     # Iterators keep their place from round to round:
     # what was passed over stays useless in this step.
     walks = {tree: iter(ahead[tree]) for tree in growing}
@@ -230,56 +204,14 @@ def build_multitree(
     neighbour_order: str = "best",
     rest_steps: int | None = None,
 ) -> Schedule:
-    """Build the all-reduce of MultiTree, Algorithm 1 of [1].
+    """Build the all-reduce of MultiTree, Algorithm 1 of J. Huang et al., ISCA 2021.
 
-    A tree grows from every rank. A step starts with all links free; trees take turns, each
-    adding one child over a free link from a member of an earlier step; when a whole round
-    adds nothing the step ends. That is the all-gather; reduce-scatter is the reverse. With
-    switches an edge takes a whole route, see `grow_over_switches`.
-
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int, optional
-        One tree, with an equal part of the buffer, for each; every rank once when left out,
-        and `[r] * k` for k trees that share the root r.
-    root_order : str
-        "ascending" or "descending": whose tree has the first turn (with switches: of equals);
-        "best": whichever is better, and "ascending" with switches.
-    neighbour_order : str
-        Which child a member tries first: one of `NEIGHBOUR_ORDERS`, with switches one
-        of `OVER_SWITCHES` (see `grow_over_switches`); "best": whichever is better.
-    rest_steps : int, optional
-        With switches, from getting a chunk to passing it on; else what `RESTS` says.
-
-    Returns
-    -------
-    Schedule
-        Of collective "all_reduce", with at most one transfer per link and step.
-
-    Raises
-    ------
-    ScheduleError
-        If a root is no rank, an order unknown, or a number out of range.
-
-    Notes
-    -----
-    Deterministic. Members are tried as they joined. The published code ends a step when the
-    last root adds nothing; here none must. Without reverse links both phases are grown. Of the
-    orders those with the fewest steps are better, and of these those whose last small chunk
-    arrives first; all 12 are tried up to 128 ranks with four links, fewer beyond (`MOST_WORK`).
-    Where links differ in speed, a chunk holds slow ones for several steps (`link_occupancy`), and
-    over switches all links of its route; without switches each order is tried with all `HASTES`.
-
-    References
-    ----------
-    .. [1] J. Huang et al., "Communication Algorithm-Architecture Co-Design ...", ISCA 2021.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> build_multitree(torus(4, 4)).steps_all_gather
-    4
+    A tree grows from each of `roots`. A step starts with all links free; trees take turns, each
+    adding one child over a free link from a member of an earlier step; when a whole round adds
+    nothing the step ends. That is the all-gather; reduce-scatter is the reverse, or grown, too,
+    without reverse links. With switches an edge takes a whole route, see `grow_over_switches`, and
+    a rank passes a chunk on after `rest_steps`, see `RESTS`. "best" is the order with the fewest
+    steps, then the earliest end of small chunks; all 12 are tried up to 128 ranks with four links.
     """
     chosen = chosen_roots(roots, topology.num_ranks)
     _check_order("Root order", root_order, ROOT_ORDERS)

@@ -21,40 +21,12 @@ def grow_over_switches(
 ) -> GrownRoutes:
     """Grow spanning trees in turns, where an edge needs every link of its route free.
 
-    In its turn a tree adds the rank outside it that is fewest links away from a member that
-    has rested, over free links: those on a member's switch come first. The route's links are
-    then taken. The trees with most members have the first turns: good where few links lead up.
-
-    Parameters
-    ----------
-    topology : Topology
-        With switches.
-    roots, turns : sequence of int
-        The root of each tree, and the order of turns of trees with equally many members.
-    neighbour_order : str
-        Of ranks equally near "ascending" and "descending" take the first found from members as
-        they joined, over links by (node, id); "link" the fewest ranks on from its parent.
-    rest_steps : int
-        From a rank's joining a tree to its first passing the chunk on, at least 1.
-    slots : numpy.ndarray, int64 (num_links,), optional
-        Steps that a chunk takes on each link, else 1: a route's links are held for the most.
-
-    Returns
-    -------
-    GrownRoutes
-
-    Notes
-    -----
-    Deterministic; routes go up, then down as of `up_down`. A search for each edge, and for each
-    tree and step that ends without one. See [1] of `multitree` on indirect networks.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.switched import fat_tree
-    >>> tree = fat_tree(2, 2)
-    >>> grown = grow_over_switches(tree, [0], [0], neighbour_order="ascending")
-    >>> grown.edges.tolist(), np.diff(grown.offsets).tolist()
-    ([[0, 0, 0, 1], [1, 0, 0, 2], [1, 0, 1, 3]], [2, 4, 4])
+    In its turn a tree adds the rank outside it that is fewest links away from a member that has
+    rested, over free links. Trees with most members have the first turns: good where few links lead
+    up. Of ranks equally near, "ascending" and "descending" take the first found from members as
+    they joined, "link" the fewest ranks on from its parent. `rest_steps` are those from a rank's
+    joining a tree to its first passing the chunk on, `slots` the steps that a chunk holds each
+    link. Routes go up, then down as of `up_down`. J. Huang et al., ISCA 2021, on indirect networks.
     """
     search = _Search(topology, neighbour_order, slots)
     members = [[(root, 0)] for root in roots]

@@ -151,7 +151,7 @@ _ENTRIES = (
     ),
     Algorithm(
         "swing",
-        "multitree.topology.algorithms.swing:build_swing",
+        "multitree.topology.algorithms.halving_doubling:build_swing",
         networks="rings and tori with sides 2^k",
         flows="2D per rank, D dimensions",
         steps="N-1",
@@ -183,7 +183,7 @@ _ENTRIES = (
     ),
     Algorithm(
         "plane_rings",
-        "multitree.topology.algorithms.plane_rings:build_plane_rings",
+        "multitree.topology.algorithms.rings:build_plane_rings",
         networks="ranks behind planes of switches, each of which joins all",
         flows="one per rank and plane",
         steps="N-1",

@@ -16,57 +16,15 @@ Grid = npt.NDArray[np.int64]
 
 
 def build_ring_2d(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
-    """Build the 2D ring all-reduce in one direction.
+    """Build the 2D ring all-reduce in one direction, on a torus or a mesh of two dimensions.
 
-    Half of the buffer is reduce-scattered around each row of the torus, then what a rank got
-    of it around each column; all-gather goes around columns, then rows. The other half goes
-    around columns first, at the same time, so that both dimensions are always busy.
+    Half of the buffer is reduce-scattered around each row, then what a rank got of it around each
+    column; the other half goes around columns first, so that both dimensions are always busy.
+    On HxW ranks, H <= W, there are N-1+W-H steps per phase, each of a chunk of 1/(2N) of the
+    buffer. On a mesh rows and columns are open lines, see `_Lines`, in as many steps.
 
-    A row of a mesh has no link from its end back to its start. There a chunk is summed along the
-    row from both ends towards the rank that gets it, see `_Lines`: as many steps, over direct
-    links only. In each direction a link carries at most one chunk per step, and the only link of
-    a rank at an end is as busy as in a ring, so that no ring over routes would take fewer steps.
-
-    Parameters
-    ----------
-    topology : Topology
-        A torus or a mesh of two dimensions.
-    roots : sequence of int, optional
-        Two flows, 2i rows first and 2i+1 columns first, for each entry; every rank once when
-        left out.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If the topology is another one, or a root is no rank.
-
-    Notes
-    -----
-    O(flows x ranks); deterministic; no link carries two transfers in one step. With a flow of
-    each kind per rank of a torus or mesh HxW, H <= W: N-1+W-H steps per phase, each of a chunk of
-    1/(2N) of the buffer; 4(N-1) messages per rank, on meshes on average. A rank of a torus sends
-    2(N-1)/N of the buffer over two of its four links, which takes half as long as around one ring,
-    and the first and the last message of a sum are H+W-2 hops apart instead of N-1. Messages along
-    a row carry one chunk, not all H that take the same links.
-
-    References
-    ----------
-    C. Ying, S. Kumar, D. Chen, T. Wang, Y. Cheng, "Image Classification at Supercomputer
-    Scale", arXiv:1811.06992, 2018. H. Mikami et al., "Massively Distributed SGD", 2018,
-    arXiv:1811.05233, has one dimension busy at a time.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh, torus
-    >>> for topology in (torus(4, 4), mesh(4, 4)):
-    ...     schedule = build_ring_2d(topology)
-    ...     print(schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load)
-    32 15 1
-    32 15 1
+    C. Ying, S. Kumar, D. Chen, T. Wang, Y. Cheng, "Image Classification at Supercomputer Scale",
+    arXiv:1811.06992, 2018. H. Mikami et al., arXiv:1811.05233, have one dimension busy at a time.
     """
     grid = _grid(topology, "ring_2d", ("torus", "mesh"), least_side=2)
     return _along(topology, "ring_2d", [grid, grid.T], roots)
@@ -77,36 +35,11 @@ def build_bidirectional_ring_2d(
 ) -> Schedule:
     """Build the 2D ring all-reduce in both directions: quarters of the buffer on four links.
 
-    Parameters
-    ----------
-    topology : Topology
-        A torus of two dimensions with sides of at least 3, so that both directions differ. On a
-        mesh the links at the ends of lines are busy in every step of `ring_2d` already.
-    roots : sequence of int, optional
-        Four flows for each entry, 4i and 4i+2 rows first, 4i+1 and 4i+3 columns first, the last
-        two backwards; every rank once when left out.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If the topology is another one, or a root is no rank.
-
-    Notes
-    -----
-    As `build_ring_2d`, with chunks of 1/(4N) of the buffer and 8(N-1) messages per rank. On a
-    square torus no link is ever idle but for latency: 2(N-1)/N of the buffer over four links
-    is what no schedule can beat there.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> schedule = build_bidirectional_ring_2d(torus(4, 4))
-    >>> schedule.num_flows, schedule.steps_all_gather, schedule.max_link_load
-    (64, 15, 1)
+    It is for tori of two dimensions with sides of at least 3, so that both directions differ. Flows
+    4i and 4i+2 go along rows first, the others along columns, the last two backwards, as those of
+    `build_ring_2d`, with chunks of 1/(4N) of the buffer. On a square torus no link is ever idle but
+    for latency: 2(N-1)/N of the buffer over four links is what no schedule can beat there. On a
+    mesh the links at the ends of lines are busy in every step of `build_ring_2d` already.
     """
     grid = _grid(topology, "bidirectional_ring_2d", ("torus",), least_side=3)
     backwards = grid[::-1, ::-1]

@@ -1,10 +1,11 @@
-"""Ring all-reduces, the baselines: in one direction, or in both at once."""
+"""Ring all-reduces, the baselines: in one direction, in both, on each switch plane."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from multitree.topology.algorithms.hamiltonian import hamiltonian_cycle
+from multitree.topology.algorithms.switch_planes import boxed_planes, plane_routes
 from multitree.topology.arrays import Int32Array, Int64Array, int32s
 from multitree.topology.collectives import Op, chosen_roots
 from multitree.topology.errors import ScheduleError
@@ -17,42 +18,14 @@ Routes = tuple[Int64Array, Int64Array, Int64Array]
 
 
 class TreeWalk:
-    """A ring of all ranks, each at most three links behind the one before.
+    """A ring of all ranks, without switches, each at most three links behind the one before.
 
     A walk around a spanning tree takes each link of it once in each direction, past every rank.
     A rank gets its place in the ring where the walk first comes to it if it is an even number of
     links below rank 0, and where the walk last leaves it if an odd one: so neither a path down nor
-    a path up passes two ranks that have or had their place elsewhere.
-
-    Parameters
-    ----------
-    topology : Topology
-        Without switches.
-
-    Attributes
-    ----------
-    order : list of int
-        The ranks as they follow each other, from 0.
-
-    Raises
-    ------
-    ScheduleError
-        If links with a reverse do not join all ranks.
-
-    Notes
-    -----
-    Breadth first from rank 0, lowest neighbours first; O(num_links log num_links).
-
-    References
-    ----------
-    M. Sekanina, "On an ordering of the set of vertices of a connected graph", Publications of
-    the Faculty of Science, University of Brno 412, 1960.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh
-    >>> TreeWalk(mesh(5)).order
-    [0, 2, 4, 3, 1]
+    a path up passes two ranks that have or had their place elsewhere (M. Sekanina, "On an ordering
+    of the set of vertices of a connected graph", University of Brno 412, 1960). The tree is breadth
+    first from rank 0; a ScheduleError is raised where links with a reverse do not join all ranks.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -81,17 +54,8 @@ class TreeWalk:
     def routes(self, src: Int64Array, dst: Int64Array) -> Routes:
         """For each pair of ranks the link that joins them, or else the path along the tree.
 
-        Of the pairs that follow each other in `order` no two take the same link, and since paths
-        lead up the tree, then down, no messages wait in a circle.
-
-        Parameters
-        ----------
-        src, dst : numpy.ndarray, int64 (n,)
-
-        Returns
-        -------
-        tuple of numpy.ndarray
-            Offsets, links and classes as for `Schedule.from_rows`; all classes are 0.
+        All are in class 0. Of the pairs that follow each other in `order` no two take the same
+        link, and since paths lead up the tree, then down, no messages wait in a circle.
         """
         pairs, pair_of_row = np.unique(np.stack([src, dst]), axis=1, return_inverse=True)
         paths = [self._way(*pair) for pair in pairs.T.tolist()]
@@ -142,40 +106,11 @@ def build_ring(topology: Topology, *, roots: Sequence[int] | None = None) -> Sch
 
     A flow's sum starts behind its root, goes once around and ends at the root, from where
     the result goes once around: N-1 steps per phase, each link of the cycle used once per
-    step.
+    step. Neighbours in the ring that no link joins send along a tree without switches, see
+    `TreeWalk`, and over default routes with them. O(flows x ranks).
 
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int, optional
-        One flow, with an equal part of the buffer, for each entry; every rank once when left
-        out.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If there is no ring, see `ring_order`, or a root is no rank.
-
-    Notes
-    -----
-    O(flows x ranks); deterministic. N-1 messages per rank and phase, each of one chunk. Neighbours
-    in the ring that no link joins send along a tree without switches, see `TreeWalk`, and by
-    `default_routes.routes` with them.
-
-    References
-    ----------
     P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
     workstations", Journal of Parallel and Distributed Computing 69 (2), 2009.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> build_ring(torus(4, 4)).steps_all_gather
-    15
     """
     chosen = chosen_roots(roots, topology.num_ranks)
     rows = once_around(ring_order(topology), chosen)
@@ -193,37 +128,10 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     """Build the all-reduce of two rings, one in each direction around the same cycle.
 
     Flows 2i and 2i+1 belong to the i-th root and carry half of its part each: the even ones
-    as `build_ring` does it, the odd ones in the opposite direction.
-
-    Parameters
-    ----------
-    topology : Topology
-    roots : sequence of int, optional
-        Two flows for each entry; every rank once when left out.
-
-    Returns
-    -------
-    Schedule
-
-    Raises
-    ------
-    ScheduleError
-        If there is no ring, see `ring_order`, or none backwards, or a root is no rank.
-
-    Notes
-    -----
-    O(flows x ranks); deterministic. N-1 steps per phase, 2(N-1) messages per rank and phase.
+    as `build_ring` does it, the odd ones in the opposite direction, in N-1 steps per phase.
     Where both directions want the same link they take turns, in twice as many steps: so do ranks
     with one link each, behind switches, and walks around a tree, for which both directions are no
-    faster than one. Between two ranks both directions are the same: they take parallel links
-    where there are any.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> schedule = build_bidirectional_ring(torus(4, 4))
-    >>> schedule.num_flows, schedule.max_link_load
-    (32, 1)
+    faster than one.
     """
     chosen = chosen_roots(roots, topology.num_ranks)
     order = ring_order(topology)
@@ -232,6 +140,7 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     backwards[:, 2] = 2 * backwards[:, 2] + 1
     rows = np.concatenate([forwards, backwards])
     routes = _routes(topology, rows)
+    # Between two ranks both directions are the same: they take parallel links where there are any.
     if routes is not None and topology.num_ranks == 2:
         half, (offsets, links, classes) = len(forwards), routes
         routes = offsets, np.r_[links[:half], _other_links(topology, links[half:])], classes
@@ -253,37 +162,52 @@ def build_bidirectional_ring(topology: Topology, *, roots: Sequence[int] | None 
     return schedule(rows)
 
 
+def build_plane_rings(topology: Topology, *, roots: Sequence[int] | None = None) -> Schedule:
+    """Build as many rings as ranks have links to switch planes, each with its part of the buffer.
+
+    A ring fills the link of each rank to its plane, in both directions. So rings on all planes at
+    once come to the bound of large buffers where one ring has one link of each rank: N-1 steps per
+    phase on K planes, of a chunk of 1/(NK). NCCL does the same: it has a ring per channel, and
+    spreads channels over links (S. Jeaugey, "NCCL 2.0", GPU Technology Conference, NVIDIA, 2017).
+    """
+    chosen = chosen_roots(roots, topology.num_ranks)
+    boxed = boxed_planes(topology, "plane_rings")
+    if boxed.rails:
+        raise ScheduleError(
+            f"{topology.name!r}: plane_rings must have planes that join all ranks, not "
+            f"{len(boxed.boxes)} boxes"
+        )
+    (planes,) = boxed.planes
+    ring = once_around(ring_order(topology), chosen)
+    rows, offsets, links, classes = [], [np.zeros(1, np.int64)], [], []
+    for number, plane in enumerate(planes):
+        own = ring.copy()
+        own[:, 2] = len(planes) * ring[:, 2] + number
+        # The plane's ranks are all ranks, so that their places are their numbers.
+        src, dst = ring[:, 3:].T.astype(np.int64)
+        route = plane_routes(topology, plane, src, dst, algorithm="plane_rings")
+        rows.append(own)
+        offsets.append(offsets[-1][-1] + route[0][1:])
+        links.append(route[1])
+        classes.append(route[2])
+    return Schedule.from_rows(
+        topology,
+        algorithm="plane_rings",
+        collective="all_reduce",
+        flow_offsets=np.arange(len(planes) * len(chosen) + 1),
+        rows=np.concatenate(rows),
+        routes=(np.concatenate(offsets), np.concatenate(links), np.concatenate(classes)),
+    )
+
+
 def ring_order(topology: Topology) -> list[int]:
     """The ranks in the order of a ring, from rank 0.
 
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    list of int
-        Without switches a Hamiltonian cycle of links where one is found, else the order of a
-        `TreeWalk`, in which neighbours are up to three links apart. With switches, each rank is
-        followed by the nearest that has no place yet, of several the lowest: ranks on one switch
-        stand next to each other, and switches next to their neighbours. On all families with
-        switches no two routes of the ring then share a link; on other graphs they may, and
-        `verify` says so.
-
-    Raises
-    ------
-    ScheduleError
-        If there are no switches, no Hamiltonian cycle, and no tree of links with a reverse.
-
-    Notes
-    -----
-    O(ranks x links) at most, since a search ends where it finds a rank.
-
-    Examples
-    --------
-    >>> from multitree.topology.specs import parse_topology
-    >>> ring_order(parse_topology("bigraph:2x4"))
-    [0, 1, 4, 5, 2, 3, 6, 7]
+    Without switches that is a Hamiltonian cycle of links where one is found, else the order of a
+    `TreeWalk`. With switches, each rank is followed by the nearest that has no place yet, of
+    several the lowest: ranks on one switch stand next to each other, and switches next to their
+    neighbours. On all families with switches no two routes of the ring then share a link; on other
+    graphs they may, and `verify` says so.
     """
     if not topology.num_switches:
         try:
@@ -321,16 +245,7 @@ def _routes(topology: Topology, rows: Int32Array) -> Routes | None:
 def once_around(cycle: Sequence[int], roots: Sequence[int]) -> Int32Array:
     """step, op, flow, src and dst of a ring in one direction, one flow for each root.
 
-    Parameters
-    ----------
-    cycle : sequence of int
-        Ranks in the order of the ring.
-    roots : sequence of int
-
-    Returns
-    -------
-    numpy.ndarray, int32 (2 * roots * (ranks - 1), 5)
-        REDUCE rows first.
+    REDUCE rows come first, int32 (2 * roots * (ranks - 1), 5).
     """
     num_ranks, num_phase_steps = len(cycle), len(cycle) - 1
     around = np.array(cycle)

@@ -16,12 +16,7 @@ __all__ = ["BoxedPlanes", "SwitchPlane", "boxed_planes", "plane_routes", "switch
 class SwitchPlane(NamedTuple):
     """Switches that are connected without ranks, and the ranks with a link to one of them.
 
-    Parameters
-    ----------
-    ranks, switches : numpy.ndarray, int64
-        Node numbers, ascending.
-    links : numpy.ndarray, int64
-        Ids of the links with a switch of the plane at an end, ascending.
+    `links` are those with a switch of the plane at an end. All are int64, ascending.
     """
 
     ranks: Int64Array
@@ -32,14 +27,8 @@ class SwitchPlane(NamedTuple):
 class BoxedPlanes(NamedTuple):
     """Boxes of ranks with planes of their own, and the rails that join all boxes.
 
-    Parameters
-    ----------
-    boxes : numpy.ndarray, int64 (num_boxes, box_ranks)
-        The rank at each place of each box.
-    planes : tuple of tuple of SwitchPlane
-        The planes of each box, as many in each.
-    rails : tuple of SwitchPlane
-        What joins all ranks; empty where there is one box, whose planes do.
+    `boxes`, int64 (num_boxes, box_ranks), has the rank at each place of each box; `rails` are empty
+    where there is one box, whose planes join all ranks.
     """
 
     boxes: Int64Array
@@ -48,23 +37,7 @@ class BoxedPlanes(NamedTuple):
 
 
 def switch_planes(topology: Topology) -> list[SwitchPlane]:
-    """The connected components of a network's switches, by their lowest switch.
-
-    Parameters
-    ----------
-    topology : Topology
-
-    Returns
-    -------
-    list of SwitchPlane
-        Without those that join fewer than two ranks.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.clusters import dgx_a100
-    >>> [len(plane.ranks) for plane in switch_planes(dgx_a100(2))]
-    [8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 16]
-    """
+    """The connected components of a network's switches that join ranks, by their lowest switch."""
     num_ranks, ends = topology.num_ranks, topology.links
     graph = nx.Graph()
     graph.add_nodes_from(range(num_ranks, topology.num_nodes))
@@ -88,28 +61,9 @@ def switch_planes(topology: Topology) -> list[SwitchPlane]:
 def boxed_planes(topology: Topology, algorithm: str) -> BoxedPlanes:
     """The planes of a network, and its boxes and rails where planes join some ranks only.
 
-    Parameters
-    ----------
-    topology : Topology
-    algorithm : str
-        What needs them, for messages.
-
-    Returns
-    -------
-    BoxedPlanes
-
-    Raises
-    ------
-    ScheduleError
-        If there are no switches, none that join all ranks, a rank has several links to a plane or
-        one way only, or boxes overlap or differ in ranks or in planes; names the network.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.clusters import dgx_a100
-    >>> found = boxed_planes(dgx_a100(2), "direct")
-    >>> found.boxes.shape, len(found.planes[0]), len(found.rails)
-    ((2, 8), 6, 1)
+    A ScheduleError, which names the network and the algorithm that needs planes, says if there are
+    no switches, none that join all ranks, a rank has several links to a plane or one way only, or
+    boxes overlap or differ in ranks or in planes.
     """
     if not topology.num_switches:
         raise ScheduleError(f"{topology.name!r}: {algorithm} must have switches, not ranks alone")
@@ -176,27 +130,10 @@ def _check_boxes(
 def plane_routes(
     topology: Topology, plane: SwitchPlane, src: Int64Array, dst: Int64Array, *, algorithm: str
 ) -> Routes:
-    """One route over a plane for each pair of its ranks.
+    """One route over a plane for each pair of places among its ranks.
 
-    Parameters
-    ----------
-    topology : Topology
-    plane : SwitchPlane
-    src, dst : numpy.ndarray, int64 (n,)
-        Places among the plane's ranks, two different ones each.
-    algorithm : str
-        What needs them, for messages.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        As of `default_routes.routes`: that network's where the plane is all of it, and otherwise
-        those of the plane alone, which are free of circular waiting as well.
-
-    Raises
-    ------
-    ScheduleError
-        If the plane alone does not lead from every rank to every other.
+    Those are the network's default routes where the plane is all of it, and otherwise those of the
+    plane alone, which are free of circular waiting as well.
     """
     if len(plane.links) == topology.num_links:
         ranks = (int32s("Ranks", plane.ranks[places]) for places in (src, dst))

@@ -23,48 +23,15 @@ LEAST_SIDE = 3
 def build_tto(
     topology: Topology, *, roots: Sequence[int] | None = None, cost_model: CostModel | None = None
 ) -> Schedule:
-    """Build Three Tree Overlap: each of three trees has a third of the buffer, in waves.
+    """Build Three Tree Overlap on a mesh: each of three trees has a third of the buffer, in waves.
 
     A tree reduces one chunk while it gathers the one before, so that a link carries two chunks in
-    each direction per wave: a large buffer takes 2/3 of its own time on a link. The trees are those
-    of `three_trees`, waves and slots those of `build_forest`.
+    each direction per wave: a large buffer takes 2/3 of its own time on a link. Waves and slots are
+    those of `build_forest`. The published trees are rooted at three corners, and the third never
+    reaches the fourth corner, which takes no part in the training; here all ranks take part.
 
-    Parameters
-    ----------
-    topology : Topology
-        A mesh of two dimensions with sides of at least 3.
-    roots : sequence of int, optional
-        One rank, at which all trees are rooted; otherwise each in its middle.
-    cost_model : CostModel, optional
-        What the schedule is suited to; `usual_cost_model` without it.
-
-    Returns
-    -------
-    Schedule
-        An all-reduce of three flows, contention-free.
-
-    Raises
-    ------
-    ScheduleError
-        If the topology is another one, or roots differ.
-
-    Notes
-    -----
-    Deterministic. The published trees are rooted at three corners, and the third never reaches the
-    fourth corner, whose two links the others fill: that chip takes no part in the training. Here
-    all ranks take part, and trees rooted in their middle are half as high.
-
-    References
-    ----------
     S. Laskar, P. Majhi, S. Kim, F. Mahmud, A. Muzahid, E. J. Kim, "Enhancing Collective
     Communication in MCM Accelerators for Deep Learning Training", HPCA 2024.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import mesh
-    >>> schedule = build_tto(mesh(4, 4))
-    >>> schedule.num_flows, schedule.period, schedule.max_link_load
-    (3, 2, 1)
     """
     packing = three_trees(topology)
     at = common_root(topology, "tto", roots)
@@ -76,33 +43,11 @@ def build_tto(
 def three_trees(topology: Topology) -> Packing:
     """Three spanning trees of a mesh that put at most two edges on each pair of links.
 
-    The first is a column and all rows, the second a row and all columns. Both would fill all links
-    of the rank where that column and that row cross. So the first leaves out the link to the right
-    of it, and joins the rest of the row from above::
-
-        first           second          third: breadth first in what is left
-        o-o-o-o-o       o o o o o       o-o-o-o-o
-            | |         | | | | |       | |     |
-        o-o-o o-o       o-o-o-o-o       o o o-o o
-            |           | | | | |         |   |
-        o-o-o-o-o       o o o o o       o-o-o-o-o
-            |           | | | | |       | |
-        o-o-o-o-o       o o o o o       o o-o-o-o
-
-    Parameters
-    ----------
-    topology : Topology
-        A mesh of two dimensions with sides of at least 3.
-
-    Returns
-    -------
-    Packing
-        Of the least period for three trees, each rooted in its middle.
-
-    Raises
-    ------
-    ScheduleError
-        If the topology is another one: on a side of 2 three trees have more edges than that.
+    The first is a column and all rows, the second a row and all columns, the third breadth first in
+    what is left; docs/reference/algorithms.md draws them. The first two would fill all links of the
+    rank where that column and that row cross. So the first leaves out the link to the right of it,
+    and joins the rest of the row from above. On a side of 2 three trees have more edges than that,
+    which is a ScheduleError.
     """
     dims = topology.dims
     if topology.family != "mesh" or len(dims) != 2 or min(dims) < LEAST_SIDE:

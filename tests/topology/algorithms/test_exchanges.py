@@ -6,9 +6,9 @@ import pytest
 from multitree.topology.algorithms.halving_doubling import (
     doubling_partners,
     exchange_rows,
+    swing_partners,
     with_gather,
 )
-from multitree.topology.algorithms.swing import swing_partners
 from multitree.topology.errors import ScheduleError
 
 PARTNERS = {

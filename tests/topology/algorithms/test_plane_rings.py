@@ -5,8 +5,7 @@ import pytest
 
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.plane_rings import build_plane_rings
-from multitree.topology.algorithms.rings import build_ring
+from multitree.topology.algorithms.rings import build_plane_rings, build_ring
 from multitree.topology.checks.verify import verify
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.clusters import dgx_a100

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.swing import build_swing, swing_partners
+from multitree.topology.algorithms.halving_doubling import build_swing, swing_partners
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
