@@ -1,4 +1,4 @@
-"""Recursive exchanges: halving and doubling, mapped to BiGraph, and Swing on tori."""
+"""Recursive exchanges: halving and doubling, also mapped to BiGraph, and Swing."""
 
 from collections.abc import Sequence
 

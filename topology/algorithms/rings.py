@@ -1,4 +1,4 @@
-"""Ring all-reduces, the baselines: in one direction, in both, on each switch plane."""
+"""Ring all-reduces, the baselines: in one direction, in both, on switch planes."""
 
 from collections.abc import Sequence
 
