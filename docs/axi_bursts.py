@@ -2,7 +2,7 @@
 
 from amaranth.sim import Simulator
 
-from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
+from multitree.hw.axi.bursts import AxiReader, AxiWriter
 
 SIZES = {"address_width": 12, "flit_bytes": 16, "depth": 32}
 NUM_CYCLES = 26

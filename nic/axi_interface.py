@@ -4,8 +4,7 @@ from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.axi.burst import MAX_BEATS, byte_address_width
-from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
+from multitree.hw.axi.bursts import MAX_BEATS, AxiReader, AxiWriter, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature
 from multitree.hw.axi.lite import AxiLiteSignature
 from multitree.hw.component import check_integer

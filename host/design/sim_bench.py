@@ -12,7 +12,7 @@ import numpy.typing as npt
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.names import DesignNames
 from multitree.host.design.write_lists import WriteList
-from multitree.hw.axi.burst import byte_address_width
+from multitree.hw.axi.bursts import byte_address_width
 from multitree.hw.export.verilog import written_ports
 from multitree.nic.driver.commands import ACKNOWLEDGE, COMMIT, START, RunSettings, run_writes
 from multitree.nic.driver.config import Config

@@ -1,5 +1,5 @@
 """Credited links: their two ends, check, session and clock crossing.
 
 A transmitter sends flits while it has credits and appends a CRC; a receiver checks and buffers them
-and returns credits. `session` brings a link up by a handshake.
+and returns credits. `port` brings a link up by a handshake.
 """

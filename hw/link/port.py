@@ -1,10 +1,13 @@
-"""One end of a link: both directions and their handshake."""
+"""One end of a link: the handshake that brings it up, and both directions."""
 
-from amaranth import Module
+from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import (
+    ControlSignature,
+    Kind,
     LinkSignature,
     check_num_vcs,
     fault_record_width,
@@ -12,10 +15,162 @@ from multitree.hw.link.link import (
     vc_unit_layout,
 )
 from multitree.hw.link.receiver import LinkReceiver
-from multitree.hw.link.session import LinkSession, bring_up
 from multitree.hw.link.transmitter import LinkTransmitter
 
-__all__ = ["LinkPort"]
+__all__ = ["LinkPort", "LinkSession", "bring_up"]
+
+
+def bring_up(m, end, session, transmitter, receiver):
+    """Wire the blocks of an end of a link, such as `LinkPort`: the session says when both ends take
+    and send data. A FAULT flit goes when the session has nothing to send.
+    """
+    wiring.connect(m, receiver.control, session.received)
+    send, control, received = session.send, transmitter.control, receiver.control
+    # A FAULT flit counts if the other end sent it in its present epoch, not before a reset.
+    current = session.up & (received.epoch == session.peer_epoch)
+    m.d.comb += [
+        # An answer to INIT goes first: without it the other end stays down.
+        end.fault_sent.eq(end.send_fault & session.open & ~send.valid),
+        control.valid.eq(send.valid | end.fault_sent),
+        control.kind.eq(Mux(send.valid, send.kind.as_value(), Kind.FAULT)),
+        control.epoch.eq(send.epoch),
+        control.payload.eq(Mux(send.valid, send.payload, end.fault_record)),
+        end.fault_received.eq(received.valid & (received.kind == Kind.FAULT) & current),
+        end.received_fault.eq(received.payload),
+        transmitter.open.eq(session.open),
+        receiver.up.eq(session.up),
+        receiver.epoch.eq(session.peer_epoch),
+        end.up.eq(session.open),
+    ]
+
+
+class LinkSession(wiring.Component):
+    """One end of a three-way handshake: DOWN, then INIT, then UP.
+
+    An end that is not up says so once per `PERIOD_CYCLES`. It goes from DOWN to INIT when the
+    other says DOWN, and up when the other says INIT, or UP while it is in INIT itself; an end
+    that is up answers each INIT with UP. DOWN from the other end brings it down at once. Each
+    flit carries its sender's epoch, one bit, and the epoch last received from the other end since
+    the last reset, if any: INIT and UP count only if they return the receiver's epoch.
+
+    An end that said INIT or UP takes another epoch before it answers again, whether it was reset
+    or fell: it says DOWN in the old epoch until that comes back. Wires keep order, so that then
+    nothing in flight or kept at the other end has any other epoch than the old one, and what
+    returns the new one was said after it was taken. Hence one bit is enough for resets in any
+    cycle, however many, and wires of any latency. It has to outlive them, but not a loss of
+    power: while an end is without, what is in flight has to arrive.
+
+    An end that is up takes data at once and sends none for `PERIOD_CYCLES`, so that its UP is
+    received before its data. On wires that keep order both ends then begin with empty buffers, full
+    credits and nothing in flight: what was sent before lies ahead of the DOWN, where it is
+    dropped.
+
+    Latency 1 cycle from `received` to `up`.
+
+    Members
+    -------
+    received : In(ControlSignature)
+        Control flits from the other end.
+    send : Out(ControlSignature)
+        Control flits to it, taken at once; `epoch` is this end's, `payload` the other's epoch and,
+        above it, whether that is known.
+    up, open : Out(1)
+        Data may come in; data may be sent.
+    peer_epoch : Out(1)
+        Of the other end, as last received; while `up`, as it was when the link came up.
+    lost : Out(1)
+        Strobe: the other end went down while this one was up.
+
+    References
+    ----------
+    D. Katz, D. Ward, "Bidirectional Forwarding Detection (BFD)", RFC 5880, 2010, section 6.2.
+
+    A. E. Baratz, A. Segall, "Reliable link initialization procedures", IEEE Transactions on
+    Communications 36(2), 1988: one bit that outlives a reset is enough.
+    """
+
+    def __init__(self, *, flit_bytes: int):
+        control = ControlSignature(flit_bytes=flit_bytes)
+        self.flit_bytes = flit_bytes
+        super().__init__(
+            {
+                "received": In(control),
+                "send": Out(control),
+                "up": Out(1),
+                "open": Out(1),
+                "peer_epoch": Out(1),
+                "lost": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        """One state machine: LISTEN while down, ANSWER in INIT, CARRY data while up."""
+        m = Module()
+        received, send = self.received, self.send
+        # The period is a power of two: the timer wraps by itself, except in CARRY, where it stops.
+        timer = Signal(range(PERIOD_CYCLES))
+        # These two outlive a reset of everything else, or it could not change the epoch.
+        epoch, used = Signal(reset_less=True), Signal(reset_less=True)
+        known, answer, echoed = Signal(), Signal(), Signal()
+        comes = {
+            kind: Signal(name=f"comes_{kind.name}") for kind in (Kind.DOWN, Kind.INIT, Kind.UP)
+        }
+        m.d.comb += [
+            signal.eq(received.valid & (received.kind == kind)) for kind, signal in comes.items()
+        ]
+        m.d.comb += [
+            # Bit 1 says that the other end has received an epoch since its last reset.
+            echoed.eq((received.payload[:2] == Cat(epoch, 1)) & Cat(comes.values()).any()),
+            send.epoch.eq(epoch),
+            send.payload.eq(Cat(self.peer_epoch, known)),
+        ]
+        m.d.sync += [timer.eq(timer + 1), answer.eq(0)]
+        # In every state: of two ends that both wait for their old epochs, each has to return one.
+        with m.If(comes[Kind.DOWN]):
+            m.d.sync += [self.peer_epoch.eq(received.epoch), known.eq(1)]
+        with m.FSM():
+            with m.State("LISTEN"):
+                m.d.comb += [send.kind.eq(Kind.DOWN), send.valid.eq(timer == 0)]
+                # The old epoch came back: nothing that carries another one is in flight any more.
+                with m.If(used & echoed):
+                    m.d.sync += [epoch.eq(~epoch), used.eq(0), timer.eq(0)]
+                # At 0 the timer sends INIT in the first cycle of the next state.
+                with m.Elif(~used & comes[Kind.DOWN]):
+                    m.d.sync += timer.eq(0)
+                    m.next = "ANSWER"
+                with m.Elif(~used & comes[Kind.INIT] & echoed):
+                    self._rise(m, timer, answer, known)
+            with m.State("ANSWER"):
+                # INIT takes this epoch to the other end: after a reset another one is needed.
+                m.d.sync += used.eq(1)
+                m.d.comb += [send.kind.eq(Kind.INIT), send.valid.eq(timer == 0)]
+                with m.If((comes[Kind.INIT] | comes[Kind.UP]) & echoed):
+                    self._rise(m, timer, answer, known)
+            with m.State("CARRY"):
+                m.d.comb += [
+                    send.kind.eq(Kind.UP),
+                    send.valid.eq(answer),
+                    self.up.eq(1),
+                    # The timer stands still here, a period after the link came up.
+                    self.open.eq(timer == PERIOD_CYCLES - 1),
+                    self.lost.eq(comes[Kind.DOWN]),
+                ]
+                m.d.sync += [
+                    used.eq(1),
+                    answer.eq(comes[Kind.INIT]),
+                    timer.eq(Mux(self.open, timer, timer + 1)),
+                ]
+                # The later assignment wins: DOWN is sent in the first cycle of LISTEN.
+                with m.If(self.lost):
+                    m.d.sync += timer.eq(0)
+                    m.next = "LISTEN"
+        return m
+
+    def _rise(self, m, timer, answer, known):
+        m.d.sync += [self.peer_epoch.eq(self.received.epoch), known.eq(1)]
+        m.d.sync += [timer.eq(0), answer.eq(1)]
+        m.next = "CARRY"
+
 
 _FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow", "state_error")
 

@@ -8,10 +8,10 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.component import add_instances
 from multitree.hw.link.link import LinkSignature
-from multitree.nic.control.banks import Tables
 from multitree.nic.control.checker import SettingsCheck
 from multitree.nic.control.collective import Control
 from multitree.nic.control.counters import count_activity
+from multitree.nic.control.memories import Tables
 from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.control.register_file import readable, writable
 from multitree.nic.control.tracker import DependencyTracker, ask_always, connect_report

@@ -34,7 +34,7 @@ _LAST = (KINDS["TAIL"], KINDS["SINGLE"])
 
 
 class LinkSessionModel:
-    """One end of the three-way handshake: DOWN, INIT, UP, as in `hw.link.session`.
+    """One end of the three-way handshake: DOWN, INIT, UP, as in `hw.link.port`.
 
     `epoch` is this end's; `peer_epoch` the other one's as last received, 0 before that. After a
     session an end changes its epoch once the other end has returned it.

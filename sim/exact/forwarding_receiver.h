@@ -124,7 +124,7 @@ private:
     bool ends() const { return place_ == context_->sizes.submessage_flits - 1; }
 };
 
-// Holds writes back until those before them at their addresses are in (nic/forward/write_order.py).
+// Holds writes back until those before them at their addresses are in (nic/reduce/forwarding_reducer.py).
 class WriteOrder {
 public:
     explicit WriteOrder(const Context& context) : context_(&context), queue_(QUEUED_MESSAGES) {}

@@ -105,7 +105,7 @@ REASONS = {
         "`Core` with `ReductionSequencer` and `ReorderBuffer`; a count of staged contributions",
         "tests/nic/top/test_shared_interface.py",
     ),
-    "nic.control.banks.Tables": Reason(
+    "nic.control.memories.Tables": Reason(
         WIRING,
         "`TableMemory`, `FlowMemory`, `Checker` and `Snapshot`",
         "tests/nic/top/test_interface.py",

@@ -6,8 +6,7 @@ from amaranth import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
-from multitree.hw.axi.burst import byte_address_width
-from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
+from multitree.hw.axi.bursts import AxiReader, AxiWriter, byte_address_width
 from multitree.hw.axi.channels import AxiSignature
 from multitree.nic.driver.config import SWITCH_MODULE_NAME
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter

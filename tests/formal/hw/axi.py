@@ -2,7 +2,7 @@
 
 from amaranth import Cat, Mux, Signal
 
-from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
+from multitree.hw.axi.bursts import AxiReader, AxiWriter
 from multitree.hw.axi.channels import INCR, NORMAL_NON_BUFFERABLE, OKAY
 from tests.formal.bench import Property, steady
 
@@ -14,7 +14,7 @@ _SHIFT = FLIT_BYTES.bit_length() - 1
 
 def manager(bench, kind, *, address_width, depth, gather_cycles, page_flits, beats):
     """A manager whose channel asks whatever it likes; its pages and longest bursts are given."""
-    bench.replace("multitree.hw.axi.burst.PAGE_BYTES", page_flits * FLIT_BYTES)
+    bench.replace("multitree.hw.axi.bursts.PAGE_BYTES", page_flits * FLIT_BYTES)
     for module in ("burst", "reader", "writer"):
         bench.replace(f"multitree.hw.axi.{module}.MAX_BEATS", beats)
     bench.m.submodules.block = block = kind(

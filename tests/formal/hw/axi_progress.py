@@ -2,7 +2,7 @@
 
 from amaranth import Mux, Signal
 
-from multitree.hw.axi.channel_bridges import AxiReader, AxiWriter
+from multitree.hw.axi.bursts import AxiReader, AxiWriter
 from tests.formal.bench import Property
 from tests.formal.hw.axi import Count, answers, manager
 

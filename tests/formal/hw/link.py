@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from amaranth import Array, Cat, Module, Mux, ResetInserter, Signal, Value
 
 from multitree.hw.link.link import Kind
+from multitree.hw.link.port import LinkSession, bring_up
 from multitree.hw.link.receiver import LinkReceiver
-from multitree.hw.link.session import LinkSession, bring_up
 from multitree.hw.link.transmitter import LinkTransmitter
 from tests.formal.bench import Property, Watch
 from tests.formal.hw.session import MARK_PLACE, marked
@@ -253,7 +253,7 @@ def reset(bench, *, credits, latency_cycles, period_cycles):
     """Resets of either end in any cycle: no error ever, nothing old, all credits are there."""
     m = bench.m
     without_crc(bench)
-    bench.replace("multitree.hw.link.session.PERIOD_CYCLES", period_cycles)
+    bench.replace("multitree.hw.link.port.PERIOD_CYCLES", period_cycles)
     left, right = ends = [_end(bench, name, credits) for name in ("left", "right")]
     wires(bench, left.sender.link, right.receiver.link, latency_cycles)
     wires(bench, right.sender.link, left.receiver.link, latency_cycles)

@@ -3,7 +3,7 @@
 from amaranth import Module, Mux, ResetInserter, Signal
 
 from multitree.hw.link.link import Kind
-from multitree.hw.link.session import LinkSession
+from multitree.hw.link.port import LinkSession
 from tests.formal.bench import Property
 
 __all__ = ["MARK_PLACE", "PROPERTIES", "marked"]
@@ -66,7 +66,7 @@ class _End:
 
 def _line(bench, latency_cycles, period_cycles):
     """Two ends, and wires of the same latency between them; whether both are open."""
-    bench.replace("multitree.hw.link.session.PERIOD_CYCLES", period_cycles)
+    bench.replace("multitree.hw.link.port.PERIOD_CYCLES", period_cycles)
     left, right = _End(bench, "left"), _End(bench, "right")
     left.connect(bench, right, latency_cycles)
     right.connect(bench, left, latency_cycles)

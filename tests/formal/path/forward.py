@@ -7,8 +7,8 @@ from multitree.nic.driver.config import Config
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.chunk_reader import ChunkReader, MergedQueue
 from multitree.nic.forward.positions import beginning_layout, position_width
-from multitree.nic.forward.write_order import WriteOrder
 from multitree.nic.layouts import job_layout
+from multitree.nic.reduce.forwarding_reducer import WriteOrder
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
@@ -87,7 +87,7 @@ def found(bench, *, wave_width):
 def order(bench, *, messages):
     """No flit may go before the one that it follows is acknowledged."""
     m, config = bench.m, small_config()
-    bench.replace("multitree.nic.forward.write_order._MESSAGES", messages)
+    bench.replace("multitree.nic.reduce.forwarding_reducer._MESSAGES", messages)
     m.submodules.block = block = WriteOrder(config)
     driven(bench, "messages", block.messages)
     most = (1 << position_width(config) - 1) - 1

@@ -7,9 +7,8 @@ from multitree.hw.lanes import LaneUnit
 from multitree.nic.driver.config import Config
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.nic.forward.positions import RecentWrites, position_width
-from multitree.nic.forward.write_order import WriteOrder
 from multitree.nic.layouts import lane_types
-from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
+from multitree.nic.reduce.forwarding_reducer import ForwardingReducer, WriteOrder
 from tests.formal.bench import Property, Watch, driven
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 

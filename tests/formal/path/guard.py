@@ -4,7 +4,7 @@ from amaranth import Cat, Mux, Signal
 
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited, FaultCode
-from multitree.nic.top.memory_guard import MemoryGuard
+from multitree.nic.top.port import MemoryGuard
 from tests.formal.bench import Property
 
 __all__ = ["PROPERTIES"]

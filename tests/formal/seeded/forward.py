@@ -182,14 +182,14 @@ MUTANTS = (
     ),
     Mutant(
         "write_order.order",
-        "nic/forward/write_order.py",
+        "nic/reduce/forwarding_reducer.py",
         "((left != 0) & ~left[-1])",
         "~left[-1]",
         "a write goes one flit before the one that it replaces is in memory",
     ),
     Mutant(
         "write_order.order",
-        "nic/forward/write_order.py",
+        "nic/reduce/forwarding_reducer.py",
         "position.eq(position + self.moved)",
         "position.eq(position)",
         "all flits of a message wait for the first one only",
@@ -203,14 +203,14 @@ MUTANTS = (
     ),
     Mutant(
         "write_order.order",
-        "nic/forward/write_order.py",
+        "nic/reduce/forwarding_reducer.py",
         "load.eq(queue.o.valid & (~has | (self.moved & self.last))),",
         "load.eq(queue.o.valid & ~has),",
         "a message loses a cycle behind the one before it",
     ),
     Mutant(
         "write_order.order",
-        "nic/forward/write_order.py",
+        "nic/reduce/forwarding_reducer.py",
         "m.d.sync += left.eq(lead(ports[port], position, self.moved))",
         "m.d.sync += left.eq(lead(ports[port], position, 0))",
         "a write goes by the acknowledgement of the flit before it",

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from multitree.hw.axi.burst import BurstBuilder, byte_address_width
-from multitree.hw.axi.channel_bridges import AxiReader
+from multitree.hw.axi.bursts import AxiReader, BurstBuilder, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature, AxiWriteSignature
 from tests.hw.axi.axi import DECERR, SLVERR, read_slave
 from tests.hw.streams import PATTERNS, assert_refused, go, run

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.hw.axi.channel_bridges import AxiWriter
+from multitree.hw.axi.bursts import AxiWriter
 from tests.hw.axi.axi import DECERR, SLVERR, write_slave
 from tests.hw.axi.test_axi_reader import PAGE_FLITS, SIZES, addresses
 from tests.hw.streams import PATTERNS, assert_refused, go, run

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import Kind, LinkSignature, unit_layout
-from multitree.hw.link.session import LinkSession
+from multitree.hw.link.port import LinkSession
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 from tests.hw.link.wires import join
 from tests.hw.streams import run

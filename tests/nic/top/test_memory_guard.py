@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from multitree.nic.driver.faults import Awaited, FaultCode
-from multitree.nic.top.memory_guard import MemoryGuard
-from multitree.nic.top.port import Port
+from multitree.nic.top.port import MemoryGuard, Port
 from tests.hw.streams import run
 from tests.nic.blocks import SMALL, put, seeded, start
 

@@ -17,7 +17,7 @@ CONSTANTS = [
     ("chunk_source.h", "QUEUED_JOBS", "nic.forward.chunk_source", "_QUEUED_JOBS"),
     ("forward.h", "STALE_FLITS", "nic.forward.chunk_reader", "_STALE_FLITS"),
     ("forward.h", "FOUND_CHUNKS", "nic.forward.chunk_reader", "_FOUND_CHUNKS"),
-    ("forwarding_receiver.h", "QUEUED_MESSAGES", "nic.forward.write_order", "_MESSAGES"),
+    ("forwarding_receiver.h", "QUEUED_MESSAGES", "nic.reduce.forwarding_reducer", "_MESSAGES"),
     ("forwarding_receiver.h", "AHEAD_FLITS", "hw.codes", "AHEAD_FLITS"),
     ("forwarding_receiver.h", "MESSAGES", "nic.receive.forwarding_header_check", "_MESSAGES"),
     ("pipelined_fetcher.h", "ROWS", "nic.send.pipelined_fetcher", "_ROWS"),

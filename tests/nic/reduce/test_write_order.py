@@ -2,7 +2,7 @@
 
 import pytest
 
-from multitree.nic.forward.write_order import WriteOrder
+from multitree.nic.reduce.forwarding_reducer import WriteOrder
 from tests.hw.streams import go, run, send
 from tests.nic.blocks import seeded
 from tests.nic.forward.ports import FORWARDING
