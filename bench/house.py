@@ -1,33 +1,40 @@
-"""Sizes of folders, files and functions, comments, circles of imports, paths.
+"""Sizes of folders, files and functions, docstrings, comments, imports, paths.
 
-``python bench/house.py`` counts what is in the repository; ``--paths`` also runs one all-reduce
-on the rtl engine and counts the files whose functions it enters.
+``python bench/house.py`` counts what is in the repository; ``--paths`` also counts the files whose
+functions are entered by an all-reduce on the rtl engine, a warm one of the backend's tensors, a
+comparison and a table.
 """
 
 import argparse
 import ast
+import contextlib
+import io
 import json
 import statistics
 import sys
 import threading
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import _ranks
 import networkx
 import numpy as np
 
 from multitree import Communicator, Schedule, Topology, ring, torus
+from multitree.host.cli.main import main as multitree
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table, table_writes
 from multitree.topology.schedules.trees import both_phases, with_direct_links
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("topology", "hw", "nic", "sim", "host")
-LONG_LINES = 40
+LONG_LINES, SHORT_FILE_LINES = 40, 80
+# Only these are to need the language of the hardware.
+WITH_AMARANTH = ("multitree.hw.", "multitree.nic.", "multitree.sim.emulator.")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Tree = ast.Module | ast.ClassDef
 
@@ -60,6 +67,13 @@ def public(tree: Tree) -> Iterator[Function | ast.ClassDef]:
                 yield from public(node)
 
 
+def docstring_lines(tree: ast.Module) -> int:
+    """Lines of all docstrings of a file, quotes included."""
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | Function)]
+    texts = [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
+    return sum((text.end_lineno or 0) - text.lineno + 1 for text in texts)
+
+
 def num_comments(path: Path) -> int:
     """Lines with a comment."""
     with path.open("rb") as file:
@@ -72,21 +86,30 @@ def room_of(module: str) -> str:
     return folder if folder.count(".") > 1 else module
 
 
-def import_circles(paths: list[Path]) -> tuple[int, int]:
-    """Circles of imports among modules, and among folders."""
+def import_graph(paths: list[Path], *, at_top: bool = False) -> networkx.DiGraph:
+    """Imports among modules, and of Amaranth: all of them, or those at the top of a module."""
     names = {".".join(("multitree", *p.relative_to(ROOT).with_suffix("").parts)): p for p in paths}
-    modules, folders = networkx.DiGraph(), networkx.DiGraph()
+    graph = networkx.DiGraph()
+    graph.add_nodes_from([*names, "amaranth"])
     for name, path in names.items():
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module in names:
-                modules.add_edge(name, node.module)
-                if room_of(name) != room_of(node.module):
-                    folders.add_edge(room_of(name), room_of(node.module))
-    among_modules, among_folders = (
-        sum(len(found) > 1 for found in networkx.strongly_connected_components(graph))
-        for graph in (modules, folders)
-    )
-    return among_modules, among_folders
+        tree = ast.parse(path.read_text())
+        for node in tree.body if at_top else ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+                found |= {node.module.split(".")[0]} & {"amaranth"}
+                graph.add_edges_from((name, target) for target in found & {*names, "amaranth"})
+    return graph
+
+
+def num_circles(graph: networkx.DiGraph) -> int:
+    """Circles of imports."""
+    return sum(len(found) > 1 for found in networkx.strongly_connected_components(graph))
+
+
+def folders_of(graph: networkx.DiGraph) -> networkx.DiGraph:
+    """Imports among folders."""
+    ends = ((room_of(one), room_of(other)) for one, other in graph.edges)
+    return networkx.DiGraph((one, other) for one, other in ends if one != other)
 
 
 def counted() -> dict[str, Any]:
@@ -102,13 +125,18 @@ def counted() -> dict[str, Any]:
     elaborates = [lines for lines, name in of_functions if name == "elaborate"]
     others = [lines for lines, name in of_functions if name != "elaborate"]
     documented = [bool(ast.get_docstring(thing)) for tree in trees for thing in public(tree)]
-    product, tests = sum(lengths), sum(p.read_text().count("\n") for p in files("tests"))
-    circles = import_circles(modules)
+    product, tests, benches = (
+        sum(path.read_text().count("\n") for path in files(*folders))
+        for folders in (ROOMS, ["tests"], ["bench"])
+    )
+    graph = import_graph(modules)
+    with_amaranth = networkx.ancestors(import_graph(modules, at_top=True), "amaranth")
     return {
         "modules": len(modules),
         "most_modules_in_a_folder": max(per_folder),
         "file_lines_median": statistics.median(lengths),
         "file_lines_max": max(lengths),
+        f"files_under_{SHORT_FILE_LINES}_lines": sum(n < SHORT_FILE_LINES for n in lengths),
         "elaborate_lines_median": statistics.median(elaborates),
         "elaborate_lines_max": max(elaborates),
         "elaborates_over_40_lines": sum(lines > LONG_LINES for lines in elaborates),
@@ -116,18 +144,24 @@ def counted() -> dict[str, Any]:
         "functions": len(of_functions),
         "public_things": len(documented),
         "public_things_documented": sum(documented),
+        "docstring_lines": sum(map(docstring_lines, trees)),
         "comments_per_100_lines": round(100 * sum(map(num_comments, modules)) / product, 2),
-        "circles_of_modules": circles[0],
-        "circles_of_folders": circles[1],
+        "circles_of_modules": num_circles(graph),
+        "circles_of_folders": num_circles(folders_of(graph)),
+        "files_that_need_amaranth": len(with_amaranth),
+        "files_that_need_amaranth_elsewhere": sorted(
+            name for name in with_amaranth if not name.startswith(WITH_AMARANTH)
+        ),
         "product_lines": product,
-        "test_lines": tests,
+        "test_and_bench_lines": tests + benches,
         "test_lines_per_product_line": round(tests / product, 2),
     }
 
 
-def entered(run: Any) -> list[str]:
-    """Files of the rooms whose functions a call enters, in any thread."""
-    found = set()
+@contextlib.contextmanager
+def recording() -> Iterator[set[str]]:
+    """Files whose functions are entered meanwhile, also in threads that are started meanwhile."""
+    found: set[str] = set()
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_name != "<module>":
@@ -136,20 +170,50 @@ def entered(run: Any) -> list[str]:
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        run()
+        yield found
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
+
+
+def of_rooms(names: set[str]) -> list[str]:
+    """Those of some files that stand in the rooms."""
     known = {str(path): str(path.relative_to(ROOT)) for path in files(*ROOMS)}
-    return sorted(
-        known[real] for real in (str(Path(name).resolve()) for name in found) if real in known
-    )
+    real = {str(Path(name).resolve()) for name in names}
+    return sorted(known[name] for name in real & known.keys())
+
+
+def entered(run: Callable[[], Any]) -> list[str]:
+    """Files of the rooms that a second call enters: the first one compiles and imports."""
+    run()
+    with recording() as found:
+        run()
+    return of_rooms(found)
 
 
 def all_reduce() -> None:
     """One all-reduce on the rtl engine."""
     with Communicator(torus(2, 2), engine="rtl") as communicator:
         communicator.all_reduce(np.ones((4, 100), np.float32)).wait()
+
+
+def warm_tensor(rank: int, num_ranks: int) -> list[str]:
+    """Files that a rank enters for a tensor of a group that has had one like it."""
+    import torch
+    import torch.distributed as dist
+
+    with recording() as found:
+        group, tensor = dist.new_group(list(range(num_ranks))), torch.ones(5001)
+        dist.all_reduce(tensor, group=group)
+        found.clear()
+        dist.all_reduce(tensor, group=group)
+    return of_rooms(found)
+
+
+def compare() -> None:
+    """The command that compares algorithms by the analytic engine."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        multitree(["compare", "torus:4x4", "--engine", "analytic", "--quiet"])
 
 
 def table_entries(topology: Topology) -> None:
@@ -176,8 +240,9 @@ def main() -> int:
     options = parser.parse_args()
     counts = counted()
     if options.paths:
-        all_reduce()  # so that everything is compiled and imported
         counts["files_of_an_rtl_all_reduce"] = entered(all_reduce)
+        counts["files_of_a_warm_tensor"] = _ranks.run_ranks(warm_tensor, 2)[0]
+        counts["files_of_compare"] = entered(compare)
         counts["files_of_a_table_entry"] = entered(partial(table_entries, ring(2)))
     if options.json:
         print(json.dumps(counts, indent=2))
