@@ -1,9 +1,12 @@
 """What needs no HDL starts without one: drivers, models, hosts, commands."""
 
+import json
 import subprocess
 import sys
 
 import pytest
+
+from multitree.host.cli.main import COMMANDS
 
 _ALL_REDUCE = """
 import numpy as np
@@ -17,8 +20,25 @@ PROGRAMS = {
     "analytic": "import multitree.sim.analytic.engine",
     "exact": "import multitree.sim.exact.engine",
     "communicator": _ALL_REDUCE,
-    "backend": "import multitree.torch",
+    "backend": "from multitree.torch import Options; Options()",
 }
+WRITE_VERILOG = {"verilog", "cocotb", "demo"}
+CALLS = [
+    *("topology ring:4", "schedule ring:4", "verify ring:4 --algorithm ring"),
+    *("table ring:4", "table ring:4 --size 64 --format words", "compare ring:4 --engine analytic"),
+    *("simulate ring:4 --engine analytic --size 4KiB", "explain ring:4 --size 4KiB"),
+    *("job ncf ring:4", "view ring:4 --out page.html", "figure", "doctor", "schema"),
+    "sweep sweep.yaml --out results --jobs 1",
+]
+_SWEEP = "topology: [ring:4]\nalgorithm: [ring]\nsize: [4KiB]\nengine: [analytic]\n"
+_CALL_ALL = """
+import contextlib, io, json, sys
+from multitree.host.cli.main import main
+for call in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main(call.split()) == 0, call
+    assert "amaranth" not in sys.modules, call
+"""
 
 
 def loads_amaranth(program):
@@ -40,3 +60,12 @@ def test_programs_without_rtl_load_no_amaranth(what):
 
 def test_a_block_of_the_hardware_loads_amaranth():
     assert loads_amaranth("import multitree.nic.interface")
+
+
+# 2 CPU s.
+def test_commands_that_write_no_verilog_load_no_amaranth(tmp_path):
+    assert {call.split()[0] for call in CALLS} == COMMANDS.keys() - WRITE_VERILOG
+    (tmp_path / "sweep.yaml").write_text(_SWEEP)
+    command = [sys.executable, "-c", _CALL_ALL, json.dumps(CALLS)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
