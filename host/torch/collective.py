@@ -15,10 +15,10 @@ from multitree.host.torch.peers.progress import Steps
 from multitree.topology.collectives import DTYPES, Op
 
 __all__ = [
-    "Arrivals",
     "Collective",
     "CollectiveReport",
     "Flows",
+    "ReadyFrames",
     "Run",
     "Slices",
     "Transport",
@@ -169,7 +169,7 @@ def split_like(chunk: torch.Tensor, template: Slices) -> Slices:
     return list(chunk.split([len(part) for part in template]))
 
 
-class Arrivals:
+class ReadyFrames:
     """READY frames, by collective; those of later ones are kept until these begin."""
 
     def __init__(self) -> None:
@@ -245,6 +245,21 @@ class Collective:
     flows: Callable[[], Flows]  # makes the tensors when the collective begins
     after: Callable[[], None] = lambda: None  # called when it has ended well
     device: str = "cpu"  # type of the tensors' device
+
+    @classmethod
+    def on(
+        cls,
+        tensor: torch.Tensor,
+        name: str,
+        op: str,
+        root: int,
+        num_elements: int,
+        layout: Layout | None,
+        flows: Callable[[], Flows],
+    ) -> "Collective":
+        """A collective on tensors like one, on its device."""
+        device = tensor.device.type
+        return cls(name, op, root, num_elements, tensor.dtype, layout, flows, device=device)
 
     @cached_property
     def fingerprint(self) -> Fingerprint:

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.torch import BACKEND
-from multitree.host.torch.collective import Arrivals, Transport
+from multitree.host.torch.collective import ReadyFrames, Transport
 from multitree.host.torch.composed import InvariantSums
 from multitree.host.torch.group import Group
 from multitree.host.torch.layouts import Layouts, Planner, planner_of
@@ -282,25 +282,25 @@ def _transports_of(
     member: Member, num_ranks: int, chosen: Options, is_local: bool, store: Any
 ) -> dict[str, Transport]:
     """Transports by type of device."""
-    rank, connections, arrivals = member.rank, member.connections, Arrivals()
-    member.ready = arrivals.add
+    rank, connections, ready = member.rank, member.connections, ReadyFrames()
+    member.ready = ready.add
     transports: dict[str, Transport] = {}
     # This backend's own timeouts end what waits, and find out for whom; others' come behind.
     if is_local:
         memory = SharedMemory(rank, connections)
         member.announced, member.mark_done = memory.take, memory.mark_done
-        transports["cpu"] = SharedMemoryTransport(rank, connections, memory, arrivals)
+        transports["cpu"] = SharedMemoryTransport(rank, connections, memory, ready)
     else:
         of_gloo = dist.PrefixStore("gloo/", store)
         gloo = PostedMessages(dist.ProcessGroupGloo(of_gloo, rank, num_ranks, timeout=_LONG))
-        transports["cpu"] = MessageTransport(gloo, connections, member.progress, arrivals)
+        transports["cpu"] = MessageTransport(gloo, connections, member.progress, ready)
     if chosen.transport == "nccl":
         of_nccl = dist.PrefixStore("nccl/", store)
         options = dist.ProcessGroupNCCL.Options()
         options._timeout = _LONG
         nccl = NcclBatches(dist.ProcessGroupNCCL(of_nccl, rank, num_ranks, options))
         transports["cuda"] = MessageTransport(
-            BatchedMessages(nccl), connections, member.progress, arrivals
+            BatchedMessages(nccl), connections, member.progress, ready
         )
     return transports
 

@@ -83,11 +83,8 @@ class Group:
             slices = slices_of(layout, tensor)
             return Flows(slices, slices)
 
-        self.start(
-            _on(tensor, "all_reduce", op, -1, len(tensor), layout, flows),
-            handle,
-            timeout_s,
-        )
+        collective = Collective.on(tensor, "all_reduce", op, -1, len(tensor), layout, flows)
+        self.start(collective, handle, timeout_s)
 
     def reduce(
         self, tensor: torch.Tensor, root: int, op: str, handle: Handle, timeout_s: float
@@ -100,11 +97,8 @@ class Group:
             slices = slices_of(layout, tensor)
             return Flows(slices, slices if self.rank == root else {})
 
-        self.start(
-            _on(tensor, "reduce", op, root, len(tensor), layout, flows),
-            handle,
-            timeout_s,
-        )
+        collective = Collective.on(tensor, "reduce", op, root, len(tensor), layout, flows)
+        self.start(collective, handle, timeout_s)
 
     def broadcast(self, tensor: torch.Tensor, root: int, handle: Handle, timeout_s: float) -> None:
         """Copy the root's elements to all ranks, in place."""
@@ -114,11 +108,8 @@ class Group:
             slices = slices_of(layout, tensor)
             return Flows(slices, {}) if self.rank == root else Flows({}, slices)
 
-        self.start(
-            _on(tensor, "broadcast", "none", root, len(tensor), layout, flows),
-            handle,
-            timeout_s,
-        )
+        collective = Collective.on(tensor, "broadcast", "none", root, len(tensor), layout, flows)
+        self.start(collective, handle, timeout_s)
 
     def scatter_reduced(
         self,
@@ -136,11 +127,8 @@ class Group:
         def flows() -> Flows:
             return self.part_flows(layout, output, inputs)
 
-        self.start(
-            _on(output, "reduce_scatter", op, -1, total, layout, flows),
-            handle,
-            timeout_s,
-        )
+        collective = Collective.on(output, "reduce_scatter", op, -1, total, layout, flows)
+        self.start(collective, handle, timeout_s)
 
     def part_flows(
         self, layout: Layout | None, output: torch.Tensor, inputs: Sequence[torch.Tensor]
@@ -166,11 +154,8 @@ class Group:
             own = self._own_flows(layout)
             return Flows({flow: [tensor] for flow in own if flow in targets}, targets)
 
-        self.start(
-            _on(tensor, "all_gather", "none", -1, total, layout, flows),
-            handle,
-            timeout_s,
-        )
+        collective = Collective.on(tensor, "all_gather", "none", -1, total, layout, flows)
+        self.start(collective, handle, timeout_s)
 
     def barrier(self, handle: Handle, timeout_s: float) -> None:
         """Wait until all ranks have come: an all-reduce of one element, whose tree spans all."""
@@ -343,20 +328,6 @@ class Group:
             transport.close()
         if self._hosted is not None:
             self._hosted.close()
-
-
-def _on(
-    tensor: torch.Tensor,
-    name: str,
-    op: str,
-    root: int,
-    num_elements: int,
-    layout: Layout | None,
-    flows: Callable[[], Flows],
-) -> Collective:
-    """A collective on tensors like one, on its device."""
-    device = tensor.device.type
-    return Collective(name, op, root, num_elements, tensor.dtype, layout, flows, device=device)
 
 
 def _copy_own(flows: Flows) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from multitree.host.torch.collective import Arrivals, Run, Slices, split_like
+from multitree.host.torch.collective import ReadyFrames, Run, Slices, split_like
 from multitree.host.torch.layouts import Action, Kind
 from multitree.host.torch.peers.connections import Connection
 from multitree.host.torch.peers.failures import ANSWER_S
@@ -74,13 +74,13 @@ class MessageTransport:
         messages: Messages,
         connections: dict[int, Connection],
         progress: Progress,
-        arrivals: Arrivals,
+        ready: ReadyFrames,
     ) -> None:
         self.name = messages.name
         self._messages = messages
         self._connections = connections
         self._progress = progress
-        self._arrivals = arrivals
+        self._ready = ready
         self._receive_buffers: dict[Action, torch.Tensor] = {}
         self._accumulators: dict[int, torch.Tensor] = {}
         self._scratch = _Scratch()
@@ -88,7 +88,7 @@ class MessageTransport:
 
     def begin(self, run: Run) -> Steps[None]:
         """Agree with the others, then post every receive."""
-        self._arrivals.begin(run.sequence)
+        self._ready.begin(run.sequence)
         of_kind: dict[Kind, list[Action]] = {Kind.SEND: [], Kind.RECEIVE: []}
         for action in sorted(run.program.actions, key=_message_order):
             of_kind[action.kind].append(action)
@@ -103,7 +103,7 @@ class MessageTransport:
             self._connections[action.peer].send(frame)
         for action in of_kind[Kind.RECEIVE]:
             self._waiting = Waiting(action.peer, action.flow, action.step)
-            while self._arrivals.find(run, action) is None:
+            while self._ready.find(run, action) is None:
                 yield self._waiting
         self._accumulators = {}
         receives = [(action, self._receive_buffer(run, action)) for action in of_kind[Kind.RECEIVE]]

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from multitree.host.torch.collective import Arrivals, Run, Slices, copy_chunk, split_like
+from multitree.host.torch.collective import ReadyFrames, Run, Slices, copy_chunk, split_like
 from multitree.host.torch.layouts import Action, Kind
 from multitree.host.torch.peers.connections import Connection
 from multitree.host.torch.peers.frames import Frame, FrameKind
@@ -144,17 +144,17 @@ class SharedMemoryTransport:
         rank: int,
         connections: dict[int, Connection],
         shared: SharedMemory,
-        arrivals: Arrivals,
+        ready: ReadyFrames,
     ) -> None:
         self._rank = rank
         self._connections = connections
         self._shared = shared
-        self._arrivals = arrivals
+        self._ready = ready
         self._places: dict[int, tuple[int, int]] = {}
 
     def begin(self, run: Run) -> Steps[None]:
         """Take a slot once the others have read what was in it."""
-        self._arrivals.begin(run.sequence)
+        self._ready.begin(run.sequence)
         for peer in self._shared.behind(run.sequence):
             wanted = run.sequence - 1
             self._connections[peer].send(Frame(FrameKind.AWAIT, sequence=wanted))
@@ -181,7 +181,7 @@ class SharedMemoryTransport:
 
     def receive(self, run: Run, action: Action) -> Steps[Slices]:
         """The other rank's chunk, where it lies."""
-        while (frame := self._arrivals.find(run, action)) is None or not self._shared.is_mapped(
+        while (frame := self._ready.find(run, action)) is None or not self._shared.is_mapped(
             frame.length, frame.offset
         ):
             yield Waiting(action.peer, action.flow, action.step)

@@ -1,7 +1,10 @@
 """How the processes of one group reach each other, and notice that one fails.
 
-`connections` join each rank with all others and carry `frames`. The one thread of a group, in
-`progress`, reads them and runs what was submitted, which ends the `handles` that users wait for;
-`mailbox` matches messages. `failures` finds the rank for which a group fails, and a `member` puts
-all this together for users' threads.
+`connections` join each rank with all others and carry `frames`; `mailbox` matches messages.
+`progress` reads them and runs what was submitted, which ends the `handles` that users wait for.
+`failures` finds the rank for which a group fails, and a `member` puts all this together.
+
+Threads: `progress.Progress` owns those of a group. One reads, writes and calls back; what blocks
+runs in its helper. Users' threads enter by a `member.Member`, and leave in `handles.Handle.wait`.
+Besides, a failure is written to the store in a thread that ends with that.
 """
