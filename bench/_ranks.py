@@ -14,8 +14,9 @@ from typing import Any
 __all__ = ["RankError", "run_ranks", "start_ranks"]
 
 CONTEXT = multiprocessing.get_context("forkserver")
-# What every rank imports, once.
-CONTEXT.set_forkserver_preload(["multitree.host.torch.creation"])
+# What every rank imports, once: groups, and the builder of most schedules.
+PRELOADED = ("multitree.host.torch.creation", "multitree.topology.algorithms.multitree")
+CONTEXT.set_forkserver_preload(list(PRELOADED))
 
 
 class RankError(AssertionError):

@@ -6,7 +6,7 @@ ranks = bench_module("_ranks")
 # Ranks are forked from a process that has loaded what the modules of the tests import.
 ranks.CONTEXT.set_forkserver_preload(
     [
-        "multitree.torch",
+        *ranks.PRELOADED,
         "pytest",
         "multitree.host.communicator",
         "multitree.topology.specs",
