@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.changes import Changes, HistoryError
-from tests.costs import Costs
+from tests.costs import Costs, summary
 from tests.tiers import QUARTERS, ROTATION, marks, of_ci, quarter, sampled
 
 FORBID_SKIP = os.environ.get("MULTITREE_FORBID_SKIP") == "1"
@@ -114,9 +114,18 @@ def pytest_runtest_protocol():
 def pytest_runtest_makereport(item, call):
     """Forbid a skip inside a test or fixture, and a cost above that of the test's marks."""
     report = _forbid((yield))
-    if call.when == "call" and report.passed and (reason := COSTS.too_much(item)):
+    if call.when == "call" and report.passed and (reason := COSTS.of(item, report)):
         report.outcome, report.longrepr = "failed", f"{item.nodeid} {reason}"
     return report
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say what tests have cost."""
+    if config.getoption("--ci"):
+        terminalreporter.section("costs")
+        ended = (terminalreporter.stats.get(outcome, ()) for outcome in ("passed", "failed"))
+        for line in summary(report for reports in ended for report in reports):
+            terminalreporter.line(line)
 
 
 @pytest.hookimpl(wrapper=True)

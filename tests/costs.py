@@ -7,7 +7,7 @@ from collections import Counter
 from multitree.sim.native_build import cache_folder
 from tests.tiers import function_of, marks
 
-__all__ = ["Costs"]
+__all__ = ["Costs", "summary"]
 
 # Of one test without a mark, and of all sets of a function that is not dear.
 TEST_SECONDS, FUNCTION_SECONDS = 3, 20
@@ -15,6 +15,7 @@ TEST_SECONDS, FUNCTION_SECONDS = 3, 20
 TOLERANCE = 3
 # Here tests find what other tests have compiled; a test may set another folder for itself.
 CACHE = cache_folder()
+PROPERTY, SHOWN = "cpu_seconds", 20
 
 
 class Costs:
@@ -27,10 +28,11 @@ class Costs:
         """A test begins, with its fixtures."""
         self._begun = _cpu_seconds(), time.time()
 
-    def too_much(self, item):
-        """Why the test that ends now needs another mark, or None."""
+    def of(self, item, report):
+        """Note in the report what a test has cost that ends; why its marks are wrong, or None."""
         cpu_seconds, began = self._begun
         used = _cpu_seconds() - cpu_seconds
+        report.user_properties.append((PROPERTY, used))
         if marks(item, "long") or _something_compiled(began):
             return None
         self._of_function[function_of(item)] += used
@@ -40,6 +42,19 @@ class Costs:
         if whole > TOLERANCE * FUNCTION_SECONDS and not marks(item, "dear"):
             return f"{whole:.1f} CPU s in all sets: above {FUNCTION_SECONDS} mark them dear"
         return None
+
+
+def summary(reports):
+    """Lines for people: CPU seconds in all, and of the functions that took the most."""
+    spent, count = Counter(), Counter()
+    for report in reports:
+        seconds = dict(report.user_properties).get(PROPERTY)
+        if report.when == "call" and seconds is not None:
+            spent[function_of(report)] += seconds
+            count[function_of(report)] += 1
+    yield f"{sum(spent.values()):.0f} CPU seconds in {sum(count.values())} tests; the dearest:"
+    for function, seconds in spent.most_common(SHOWN):
+        yield f"{seconds:8.1f} in {count[function]:3} of {function}"
 
 
 def _cpu_seconds():

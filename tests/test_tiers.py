@@ -155,6 +155,10 @@ def test_each_quarter_runs_cheap_tests_and_a_dear_set_and_all_four_run_everythin
     assert len(seen) == 14 + 4 + 9 + 3 + 1
     _, printed = outcome(tmp_path, MANY, "-s", "--ci", MULTITREE_CI="all")
     assert {*ran(printed)} == {*seen} and "quarter: all" in printed
+    assert re.search(
+        r"\d CPU seconds in 31 tests; the dearest:\n +\d.* of tests/test_it.py", printed
+    )
+    assert "passed" in printed.strip().splitlines()[-1]
 
 
 def test_four_quarters_run_every_test_whatever_its_marks():

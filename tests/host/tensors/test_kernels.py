@@ -60,6 +60,7 @@ def test_every_memory_equals_execute_bit_for_bit(kernels, schedule):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     "schedule", schedules(), ids=lambda s: f"{s.topology.name}-{s.algorithm}-{s.collective}"

@@ -8,6 +8,7 @@ from tests.hw.switch.test_switch import NUM_PORTS, NUM_VCS, fault, network, play
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("ready", PATTERNS)
 @pytest.mark.parametrize("num_ports", [4, 7])
 def test_ports_without_a_link_change_no_cycle_of_the_others(num_ports, ready):

@@ -93,7 +93,6 @@ def outcome(
         return (found, session.counts(), network.cycle, network.irq_cycles().tolist()), share
 
 
-@pytest.mark.dear
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.slow
 @pytest.mark.parametrize(

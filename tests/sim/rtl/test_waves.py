@@ -45,7 +45,6 @@ def run(schedule, num_elements, *, num_collectives=1, model=MODEL, seed=0, **opt
 
 
 @pytest.mark.slow
-@pytest.mark.dear
 @pytest.mark.parametrize("num_elements", [1, 100, 1000, 4099])
 @pytest.mark.parametrize("num_waves, period", [(2, 8), (7, 3), (40, 2)])
 def test_waves_sum_exactly_what_they_mean(num_waves, period, num_elements):
@@ -82,7 +81,6 @@ def test_every_flit_goes_over_its_link_once_per_wave():
 
 
 @pytest.mark.slow
-@pytest.mark.dear
 @pytest.mark.parametrize("seed", range(4))
 def test_collectives_in_waves_follow_each_other_without_a_barrier(seed):
     print(f"seed {seed}")
