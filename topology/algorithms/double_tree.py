@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import networkx as nx
 import numpy as np
 
 from multitree.topology.algorithms.halving_doubling import with_gather
@@ -118,6 +117,8 @@ def _colours(parents: Int64Array) -> dict[tuple[int, int], int]:
     No rank sends to two parents or receives from two children in steps of one parity. There is
     such a colouring, since at most two edges meet at a sender and at a receiver.
     """
+    import networkx as nx
+
     graph = nx.Graph()
     edges = [(tree, child) for child in range(1, parents.shape[1]) for tree in (0, 1)]
     graph.add_nodes_from(edges)

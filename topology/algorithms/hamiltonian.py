@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import networkx as nx
 import numpy as np
 
 from multitree.topology.errors import ScheduleError
@@ -96,6 +95,8 @@ def _odd_torus_cycle(cycle: list[Place], size: int) -> list[Place]:
 
 
 def _refuse_if_impossible(topology: Topology) -> None:
+    import networkx as nx
+
     graph = nx.Graph()
     graph.add_nodes_from(range(topology.num_ranks))
     inside = topology.links[(topology.links < topology.num_ranks).all(axis=1)]

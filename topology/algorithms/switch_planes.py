@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import networkx as nx
 import numpy as np
 
 from multitree.topology.arrays import Int64Array, int32s, int64s
@@ -38,6 +37,8 @@ class BoxedPlanes(NamedTuple):
 
 def switch_planes(topology: Topology) -> list[SwitchPlane]:
     """The connected components of a network's switches that join ranks, by their lowest switch."""
+    import networkx as nx
+
     num_ranks, ends = topology.num_ranks, topology.links
     graph = nx.Graph()
     graph.add_nodes_from(range(num_ranks, topology.num_nodes))

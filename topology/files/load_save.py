@@ -5,7 +5,6 @@ from pathlib import Path
 from multitree.topology.checks.verify import check_schedule
 from multitree.topology.errors import ContentError, ScheduleError, TopologyError, check_type, label
 from multitree.topology.file_io import naming, read_text, write_text
-from multitree.topology.files.graphml import topology_graphml, topology_of_graphml
 from multitree.topology.files.json_format import (
     MAX_LABEL,
     SCHEDULE_SCHEMA,
@@ -61,6 +60,8 @@ def load_topology(
         keys = LinkKeys.of(bandwidth_key, latency_key)
         text = read_text(name)
         if _is_graphml(name):
+            from multitree.topology.files.graphml import topology_of_graphml
+
             return topology_of_graphml(text, Path(name).name, keys)
         _check_no_keys(keys)
         return topology_of_json(parse_json(text), Path(name).name)
@@ -85,8 +86,12 @@ def save_topology(topology: Topology, path: str | Path) -> None:
     check_type("Topology", topology, Topology)
     name = str(path)
     with naming(name, TopologyError):
-        as_graphml = _is_graphml(name)
-        write_text(name, topology_graphml(topology) if as_graphml else topology_json(topology))
+        if not _is_graphml(name):
+            write_text(name, topology_json(topology))
+            return
+        from multitree.topology.files.graphml import topology_graphml
+
+        write_text(name, topology_graphml(topology))
 
 
 def load_schedule(path: str | Path) -> Schedule:

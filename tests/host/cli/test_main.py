@@ -25,14 +25,22 @@ def modules_of(*arguments):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     status, *names = done.stderr.split()
     assert status == "0"
-    ours = {name for name in names if name.startswith("multitree.host.")}
-    return ours - {"multitree.host.cli"}, LIBRARIES & set(names)
+    ours = {name for name in names if name.startswith("multitree.host.cli.")}
+    return ours, LIBRARIES & set(names)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"]])
 def test_the_help_and_the_version_load_no_command(arguments):
     ours = {f"multitree.host.cli.{name}" for name in ("main", "process")}
     assert modules_of(*arguments) == (ours, set())
+
+
+def test_commands_but_those_of_designs_load_no_amaranth_and_no_networkx():
+    plain = [name for name in COMMANDS if name not in ("demo", "verilog", "cocotb")]
+    code = "import sys; from multitree.host.cli.main import load_command\n"
+    code += f"for name in {plain}: load_command(name)\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert LIBRARIES & set(done.stdout.split()) == {"numpy", "rich", "yaml"}
 
 
 def test_a_command_loads_no_other_one():
