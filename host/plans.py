@@ -16,7 +16,7 @@ from multitree.host.work import Result, Work, checked_op
 from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.registry import PACED
+from multitree.topology.algorithms.registry import SIZED
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import check_collective
 from multitree.topology.networks.topology import Topology
@@ -48,11 +48,11 @@ class Plans:
             self.plan("all_reduce", None, None)
 
     def plan(self, collective: str, root: int | None, size_bytes: int | None) -> Plan:
-        """A plan for one rank's buffer of a size, which matters to "auto" and to `PACED`.
+        """A plan for one rank's buffer of a size, which matters to "auto" and to `SIZED`.
 
         ScheduleError if there is no such schedule; ValueError if "auto" is given no size.
         """
-        if self._chooser is None and self._algorithm not in PACED:
+        if self._chooser is None and self._algorithm not in SIZED:
             size_bytes = None
         elif self._chooser is not None and size_bytes is None:
             raise ValueError(f"Size must be given where the algorithm is {AUTO!r}, not None")

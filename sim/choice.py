@@ -12,7 +12,7 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.timing.inputs import check_store_and_forward, shares_links
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.registry import ALGORITHMS, PACED, check_algorithm
+from multitree.topology.algorithms.registry import ALGORITHMS, SIZED, check_algorithm
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
@@ -209,7 +209,7 @@ class Chooser:
         """An algorithm's schedules by sibling order, each order once."""
         cost_model = None
         key: tuple[Any, ...] = algorithm, collective, root
-        if algorithm in PACED:
+        if algorithm in SIZED:
             cost_model = replace(self._model, dependency=dependency).cost_model(
                 self.topology, num_flits
             )
@@ -218,7 +218,7 @@ class Chooser:
             self._say(f"Building {algorithm}")
             try:
                 built = build(self.topology, algorithm, collective, root, cost_model)
-                # What is paced is ordered for its waves.
+                # What suits a size is ordered for its waves.
                 self._built[key] = {"built": built} if cost_model else _by_order(built)
             except ScheduleError as error:
                 # An error is kept, too, so that other sizes do not build in vain again.

@@ -10,7 +10,7 @@ from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import LinkLimit, link_limits
 from multitree.sim.timing.trace import Trace
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.registry import PACED
+from multitree.topology.algorithms.registry import SIZED
 from multitree.topology.checks.implicit import AnySchedule, ImplicitSchedule, verify_any
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -171,8 +171,8 @@ def schedule_for(
         If "auto" is to choose in lockstep, in which algorithms are not timed.
     """
     if algorithm != AUTO:
-        paced = algorithm in PACED
-        cost_model = link_model.cost_model(topology, num_flits) if paced else None
+        sized = algorithm in SIZED
+        cost_model = link_model.cost_model(topology, num_flits) if sized else None
         return build(topology, algorithm, collective, root, cost_model), link_model
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")

@@ -101,6 +101,7 @@ SHORT_OF_WORDS = (
     "topology/collectives.py",
     "topology/errors.py",
     "topology/algorithms/",
+    "topology/checks/implicit.py",
     "topology/families/",
     "topology/file_io.py",
     "topology/files/",

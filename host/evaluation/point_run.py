@@ -21,7 +21,7 @@ from multitree.sim.choice import AUTO
 from multitree.sim.estimate import schedule_for
 from multitree.sim.native_build import content_key
 from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.registry import PACED
+from multitree.topology.algorithms.registry import SIZED
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -103,7 +103,7 @@ def run_point(point: Point, source: Source, *, num_threads: int | None = None) -
 def _schedule_of(network: Topology, point: Point) -> tuple[Schedule, LinkModel]:
     model = point.link_model()
     asked = point.algorithm, point.collective, point.root
-    if point.algorithm != AUTO and point.algorithm not in PACED:
+    if point.algorithm != AUTO and point.algorithm not in SIZED:
         return _unpaced(network, *asked), model
     dependencies = DEPENDENCIES[::-1] if point.dependency is None else (point.dependency,)
     num_flits = model.num_flits(point.size_bytes, 1)

@@ -64,7 +64,7 @@ class Scheme:
 
 @lru_cache(_KEPT)
 def schedule_of(spec: str, algorithm: str) -> Schedule | None:
-    """The all-reduce of an algorithm that is not in `PACED`; None where there is none."""
+    """The all-reduce of an algorithm that is not in `SIZED`; None where there is none."""
     try:
         return build(parse_topology(spec), algorithm)
     except ScheduleError:

@@ -27,7 +27,7 @@ from multitree.host.torch.peers.connections import connect_all, host_identity
 from multitree.host.torch.peers.member import Member
 from multitree.host.torch.process_group import Collectives
 from multitree.host.torch.shared_memory import SharedMemory, SharedMemoryTransport
-from multitree.topology.algorithms.registry import PACED
+from multitree.topology.algorithms.registry import SIZED
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "ddp_hook", "group_of"]
@@ -307,7 +307,7 @@ def _transports_of(
 
 def _planner_of(topology: Topology, algorithm: str) -> Planner:
     """Plans by algorithm; only those that depend on the size need the models of hardware."""
-    if algorithm != "auto" and algorithm not in PACED:
+    if algorithm != "auto" and algorithm not in SIZED:
         return planner_of(topology, algorithm)
     from multitree.host.torch.hosted import sized_planner
 

@@ -11,7 +11,7 @@ from multitree.sim.jobs.groups import GroupNetwork, Placement
 from multitree.sim.jobs.job import GROUPS, Collective
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.registry import PACED, check_algorithm
+from multitree.topology.algorithms.registry import SIZED, check_algorithm
 from multitree.topology.arrays import Int64Array
 from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import ROOTED
@@ -33,7 +33,7 @@ class CollectiveTimes:
     """Cycles of collectives in the groups of a placement, each size timed once.
 
     Nothing is interpolated. A schedule is built and verified once for each collective and network,
-    for algorithms in `PACED` once for each size. Timing costs about 0.05 CPU seconds for 64 ranks
+    for algorithms in `SIZED` once for each size. Timing costs about 0.05 CPU seconds for 64 ranks
     on private links and 1 to 4 on shared ones, whatever the size.
     """
 
@@ -111,14 +111,14 @@ class CollectiveTimes:
 
     def _key(self, group: str, kind: str, num_flits: int) -> tuple[str, str, int | None]:
         """Key of a schedule; it holds the size only for algorithms that depend on it."""
-        return group, kind, num_flits if self.algorithm in PACED else None
+        return group, kind, num_flits if self.algorithm in SIZED else None
 
     def _schedule(self, network: GroupNetwork, kind: str, num_flits: int) -> Schedule:
         """Verified schedule on a network."""
-        paced = self.algorithm in PACED
-        key = network, kind, num_flits if paced else None
+        sized = self.algorithm in SIZED
+        key = network, kind, num_flits if sized else None
         if key not in self._schedules:
-            cost_model = self.link_model.cost_model(network.topology, num_flits) if paced else None
+            cost_model = self.link_model.cost_model(network.topology, num_flits) if sized else None
             root = 0 if kind in ROOTED else None
             schedule = build(network.topology, self.algorithm, kind, root, cost_model)
             verify(schedule)

@@ -15,7 +15,7 @@ from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.registry import ALGORITHMS, PACED
+from multitree.topology.algorithms.registry import ALGORITHMS, SIZED
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import torus
 from multitree.topology.schedules.execute import execute
@@ -33,7 +33,7 @@ def all_ways(topology, num_flits):
         try:
             if ALGORITHMS[algorithm].lockstep_over_switches and topology.num_switches:
                 continue  # it needs lockstep
-            if algorithm in PACED:
+            if algorithm in SIZED:
                 for model in MODELS:
                     schedule = build(
                         topology, algorithm, cost_model=model.cost_model(topology, num_flits)

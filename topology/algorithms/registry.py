@@ -8,7 +8,7 @@ from typing import Any
 
 from multitree.topology.errors import ScheduleError
 
-__all__ = ["ALGORITHMS", "COMPARED", "PACED", "Algorithm", "check_algorithm"]
+__all__ = ["ALGORITHMS", "COMPARED", "SIZED", "Algorithm", "check_algorithm"]
 
 Builder = Callable[..., Any]
 
@@ -219,7 +219,7 @@ _ENTRIES = (
 )
 # In this order `auto` tries them, and of equals it takes the first.
 ALGORITHMS = {entry.name: entry for entry in _ENTRIES}
-PACED = tuple(name for name, entry in ALGORITHMS.items() if entry.sized)
+SIZED = tuple(name for name, entry in ALGORITHMS.items() if entry.sized)
 COMPARED = tuple(name for name, entry in ALGORITHMS.items() if entry.compared)
 
 
