@@ -22,8 +22,7 @@ from _draws import Draw
 
 from multitree.cocotb import SIMULATORS, TestResult, missing, simulate
 from multitree.host.design.names import PREFIX, DesignNames
-from multitree.host.design.network_top import network_verilog
-from multitree.host.design.switch_files import switch_modules
+from multitree.host.design.network_top import network_verilog, switch_modules
 from multitree.host.design.verilog_files import write_verilog
 from multitree.topology.lowering import lowered
 

@@ -38,7 +38,7 @@ ORDER = {
     "nic": "driver layouts signatures "
     "control forward reduce send receive top interface axi_interface",
     "sim": "native_build timing analytic exact emulator faults rtl cocotb choice estimate jobs",
-    "host": "version report_keys report work sizes buffers card design tensors engines "
+    "host": "report_keys report work sizes buffers card design tensors engines "
     "rtl_engine parameters report_schema runner invariant_sums plans communicator evaluation torch "
     "view cli",
 }
@@ -81,7 +81,7 @@ SHORT_OF_WORDS = (
     "host/evaluation",
     "host/tensors",
     "host/torch",
-    "host/version.py",
+    "host/design/names.py",
     "host/view",
     "host/work.py",
     "hw/",

@@ -23,7 +23,7 @@ from multitree.host.cli.table import NOTE, table_rows
 from multitree.host.cli.table import shown_cells as table_cells
 from multitree.host.design.cocotb_files import BenchPlan
 from multitree.host.design.names import PREFIX, DesignNames
-from multitree.host.design.switch_files import SwitchModule, switch_modules
+from multitree.host.design.network_top import SwitchModule, switch_modules
 from multitree.host.design.verilog_files import Delivery, write_verilog
 from multitree.host.engines import needs_of
 from multitree.host.report import bound_of

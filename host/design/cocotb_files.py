@@ -6,8 +6,7 @@ from pathlib import Path
 
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.names import DesignNames
-from multitree.host.design.network_top import network_verilog
-from multitree.host.design.switch_files import switch_modules
+from multitree.host.design.network_top import network_verilog, switch_modules
 from multitree.hw.export.core_file import CocotbBenches
 from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, BenchCase, BenchTop

@@ -1,11 +1,12 @@
-"""Names of a design's files and modules, all with one prefix."""
+"""Names of the modules and files of a design, and the version that wrote them."""
 
+import importlib.metadata
 import re
 from dataclasses import dataclass
 
 from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME
 
-__all__ = ["MEMORIES", "PREFIX", "DesignNames"]
+__all__ = ["MEMORIES", "PREFIX", "DesignNames", "project_version"]
 
 PREFIX = "multitree"
 """Prefix of all names unless another one is asked for."""
@@ -76,3 +77,13 @@ class DesignNames:
     def manifest(self) -> str:
         """Name of the file that lists all others."""
         return f"{self.prefix}_manifest.json"
+
+
+def project_version() -> str:
+    """Version of the installed package; ValueError if only its source is there."""
+    try:
+        return importlib.metadata.version("multitree")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise ValueError(
+            "MultiTree must be installed (pip install .) to know its version"
+        ) from error

@@ -7,10 +7,9 @@ from typing import Any
 
 from multitree.host.design.cocotb_files import BenchPlan, cocotb_files, core_benches
 from multitree.host.design.manifest import DesignFile, listed_before, replace_design
-from multitree.host.design.names import PREFIX, DesignNames
+from multitree.host.design.names import PREFIX, DesignNames, project_version
+from multitree.host.design.network_top import SwitchModule, switch_modules, switch_verilog
 from multitree.host.design.sim_bench import bench_files, why_no_bench
-from multitree.host.design.switch_files import SwitchModule, switch_modules, switch_verilog
-from multitree.host.version import project_version
 from multitree.hw.export.core_file import Bench, CocotbBenches, core_file
 from multitree.hw.export.register_formats import markdown, system_rdl
 from multitree.hw.export.register_map import c_header

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from multitree.host.design.names import DesignNames
-from multitree.host.design.switch_files import switch_modules
+from multitree.host.design.network_top import switch_modules
 from multitree.nic.driver.config import MODULE_NAME, Config
 from multitree.topology.families.switched import bigraph, fat_tree
 from tests.cocotb.models.network import wires

