@@ -30,14 +30,10 @@ CHANNELS_PER_PORT = 3
 class Drain(wiring.Component):
     """Holds a reset until every memory request is answered.
 
-    What is asked for before a reset is answered after it: an answer that found the interface
-    running again would be taken for one to the next collective's first request, and everything
-    would be off by one flit. The reset lasts at least two cycles; it begins in the cycle after
+    Requests made before a reset are answered after it: an answer that found the interface running
+    again would be taken for one to the next collective's first request, and all flits would be
+    off by one. The reset lasts at least two cycles; it begins in the cycle after
     the command. It must not be reset itself.
-
-    Parameters
-    ----------
-    config : Config
 
     Members
     -------
@@ -48,7 +44,7 @@ class Drain(wiring.Component):
     answered : In(3 * num_ports)
         Strobe per channel: data or an acknowledgement came.
     reset : Out(1)
-        Reset of all that asks; a register.
+        Reset of all blocks with requests; a register.
     """
 
     def __init__(self, config: Config):
@@ -86,14 +82,8 @@ class Drain(wiring.Component):
 
 
 def switch_for(config: Config, num_ports: int) -> Switch:
-    """A switch that reads the heads of such interfaces, with link buffers like theirs.
-
-    Parameters
-    ----------
-    config : Config
-        Of interfaces on shared links.
-    num_ports : int
-        Ports, 2 to 32.
+    """A switch of 2 to 32 ports that reads the heads of interfaces on shared links, with link
+    buffers like theirs.
     """
     head = head_layout(config)
     return Switch(
@@ -138,10 +128,6 @@ class Interface(wiring.Component):
     the interface sends, receives and reduces chunks of the buffer in memory until its part of the
     collective is done or a named fault stops it. One flit per cycle and port in and out. No
     output depends combinationally on an input: interfaces meet only across registers.
-
-    Parameters
-    ----------
-    config : Config
 
     Members
     -------

@@ -53,7 +53,7 @@ SHARED_FLOW = _layout(SHARED_FLOW_FORMAT)
 CONTRIBUTION = data.StructLayout({"flow": 16, "order": ORDER_WIDTH})
 """A contribution by its flow and its place in the order of summation."""
 
-# What a message's head needs on shared links in addition to flow, op and size.
+# Fields of a message's head on shared links in addition to flow, op and size.
 _ROUTED = {"order": ORDER_WIDTH, "vc_class": 1, "step": 16, "route": ROUTE_WIDTH}
 
 
@@ -91,7 +91,7 @@ def job_layout(config: Config) -> data.StructLayout:
 
 
 def descriptor_layout(config: Config) -> data.StructLayout:
-    """A message to frame: what its head says, its size in flits, and its row of the table."""
+    """A message to frame: fields of its head, its size in flits, and its row of the table."""
     fields = {"flow": 16, "op": 1, "size": config.address_width, "row": 16}
     fields |= {"wave": config.wave_width}
     return data.StructLayout(fields | (_ROUTED if config.shared else {}))
@@ -103,7 +103,7 @@ def flit_stream(config: Config) -> data.StructLayout:
 
 
 def mark_layout(config: Config) -> data.StructLayout:
-    """What an arrival reports: of whole messages and with their place on shared links."""
+    """Report of an arrival; on shared links of whole messages, with their place."""
     fields = {"op": 1, "flow": 16, "count": config.count_width, "last": 1}
     place = {"order": ORDER_WIDTH, "staged": 1, "final": 1} if config.shared else {}
     return data.StructLayout(fields | place)

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Verdict(enum.Enum, shape=2):
-    """What becomes of a message that comes in."""
+    """Outcome of an incoming message's reservation."""
 
     DIRECT = 0
     STAGED = 1
@@ -34,7 +34,7 @@ class Verdict(enum.Enum, shape=2):
 
 
 class ReservationSignature(wiring.Signature):
-    """A message that comes in asks where it may go.
+    """Reservation of the place that an incoming message may go to.
 
     Members
     -------
@@ -47,9 +47,9 @@ class ReservationSignature(wiring.Signature):
     answered : In(1)
         Strobe.
     verdict : In(Verdict)
-        The answer: add it to memory or write it over memory, stage it, refuse it because it came
-        before in this collective, or let it wait for its turn, since all before it have begun to
-        come in. Without payload anything but that it came before means it is in.
+        The answer: add it to memory or write it over memory, stage it, refuse a repeated message
+        of this collective, or let it wait for its turn, since all before it have begun to come
+        in. Without payload anything but a refusal means it is in.
     """
 
     def __init__(self):
@@ -68,7 +68,7 @@ class ReservationSignature(wiring.Signature):
 
 
 class TurnSignature(wiring.Signature):
-    """The turn of a contribution has come: it may be added now.
+    """Turn of a contribution, which may be added now.
 
     Members
     -------
@@ -83,7 +83,7 @@ class TurnSignature(wiring.Signature):
 
 
 class RunSignature(wiring.Signature):
-    """What every block has to know of the collective that runs, driven by the control.
+    """Collective that runs, driven by the control to every block.
 
     Members
     -------
@@ -150,7 +150,7 @@ class RunSignature(wiring.Signature):
 
 
 class QuerySignature(wiring.Signature):
-    """A client's question to the dependency tracker: how much of a flow came in on a port?
+    """Query of a client to the dependency tracker: how much of a flow came in on a port.
 
     The client holds the question stable while `valid`, lowers `valid` for at least one cycle
     between two questions, and takes an answer only if the question stood in the cycle before.
@@ -169,7 +169,7 @@ class QuerySignature(wiring.Signature):
         `count` is the answer to the question that stood in the cycle before.
     count : In(count_width)
         Sub-messages that are in of the last wave that began to come in, in this collective, and
-        above them its number; or what else is tracked, a `beginning_layout`.
+        above them its number; or a `beginning_layout`, where that is tracked.
     """
 
     def __init__(self, config: Config, *, width: int | None = None):
@@ -186,7 +186,7 @@ class QuerySignature(wiring.Signature):
 
 
 class ReportSignature(wiring.Signature):
-    """What the dependency tracker keeps of a flow, port and op from now on.
+    """Report to the dependency tracker, which keeps it for its flow, port and op.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class ArrivalSignature(wiring.Signature):
 
 
 class LookupSignature(wiring.Signature):
-    """Asks the flow memory for an entry; it comes two cycles after `granted`.
+    """Look-up of an entry of the flow memory, which comes two cycles after `granted`.
 
     Members
     -------
@@ -243,7 +243,7 @@ class LookupSignature(wiring.Signature):
     entry : In(FLOW_ENTRY)
         The answer, valid only two cycles after `granted`.
     intact : In(1)
-        It is as it was written; what is not may not be used.
+        It is as it was written; an entry that is not may not be used.
     """
 
     def __init__(self):
@@ -316,7 +316,7 @@ class MemorySignature(wiring.Signature):
 
 
 class WaitSignature(wiring.Signature):
-    """What a block waits for, so that a fault can name it.
+    """Awaited event of a block, so that a fault can name it.
 
     Members
     -------
@@ -325,7 +325,7 @@ class WaitSignature(wiring.Signature):
     row, flow : Out(16)
         The row (senders) and the flow that wait.
     port, op : Out
-        Port and op of what is awaited.
+        Port and op of the awaited message.
     wave : Out(16)
         The wave that waits, where tables are repeated.
     """

@@ -67,10 +67,7 @@ def compiler_version() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled things are kept: $MULTITREE_CACHE, else ~/.cache/multitree.
-
-    The folder need not exist yet.
-    """
+    """Folder of compiled things, perhaps not there yet: $MULTITREE_CACHE or ~/.cache/multitree."""
     named = os.environ.get("MULTITREE_CACHE")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "multitree"
 
@@ -81,17 +78,8 @@ def cache_size_bytes() -> int:
 
 
 def clear_cache() -> int:
-    """Remove all that is cached; what a running process has loaded goes on working.
-
-    Returns
-    -------
-    int
-        Bytes that were freed.
-
-    Raises
-    ------
-    DeviceError
-        If the folder cannot be changed.
+    """Remove all that is cached, and return the bytes freed; libraries that a running process has
+    loaded go on working. Raises DeviceError if the folder cannot be changed.
     """
     freed = 0
     for entry in _entries():
@@ -117,30 +105,12 @@ def content_key(*parts: str | bytes) -> str:
 
 
 def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of one cached thing, made now if it is not there.
+    """Return the folder of one cached thing, filled by `make` now if it is not there.
 
-    It is made in a temporary folder and then renamed, so that there is never half a thing under
-    its name. Processes that want the same thing at once wait for the first.
-
-    Parameters
-    ----------
-    kind : str
-        "library", "runtime" or "verilog".
-    key : str
-        `content_key` of all that it depends on.
-    make : callable
-        Called with an empty folder to fill.
-
-    Returns
-    -------
-    Path
-        The filled folder.
-
-    Raises
-    ------
-    DeviceError
-        If the cache folder cannot be written. What `make` raises comes through, and leaves
-        nothing behind.
+    `kind` is "library", "runtime" or "verilog", `key` the `content_key` of all that it depends on.
+    The folder is made under a temporary name and renamed, so that none is ever half filled;
+    processes that want the same wait for the first. Raises DeviceError if the cache cannot be
+    written; errors of `make` come through and leave nothing behind.
     """
     if kind not in _KINDS:
         raise ValueError(f"Kind must be one of {', '.join(_KINDS)}, not {kind!r}")
@@ -204,12 +174,8 @@ def _unusable(error: OSError) -> DeviceError:
 
 
 class Tools:
-    """Runs tools, several at once; where one fails, or a signal comes, it ends all others.
-
-    Parameters
-    ----------
-    folder : Path
-        Their working folder, and that of their temporary files.
+    """Runs tools in a folder, several at once; where one fails, or a signal comes, it ends all
+    others.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -219,18 +185,8 @@ class Tools:
         self._ended = False
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Run one and wait for it.
-
-        Parameters
-        ----------
-        command : sequence of str
-        environment : mapping of str to str, optional
-            Variables in addition to those of this process.
-
-        Raises
-        ------
-        DeviceError
-            With its last words if it fails, or with the signal that ended it.
+        """Run a command with some more variables, and wait for it. Raises DeviceError with its last
+        lines if it fails, or with the signal that ended it.
         """
         name = Path(command[0]).name
         with self._lock:
@@ -267,24 +223,9 @@ class Tools:
     def side_by_side(
         self, jobs: Sequence[Callable[[], Result]], num_jobs: int, what: str
     ) -> list[Result]:
-        """Call functions that run tools, in so many threads.
-
-        Parameters
-        ----------
-        jobs : sequence of callable
-        num_jobs : int
-        what : str
-            What they do, for `progress.report`.
-
-        Returns
-        -------
-        list
-            What they return, in their order.
-
-        Raises
-        ------
-        DeviceError
-            What the first one to fail raised.
+        """Call functions that run tools, in so many threads, and return their results in order.
+        `what` is for `progress.report`; the first failure is raised, as DeviceError where a tool
+        failed.
         """
         pool = ThreadPoolExecutor(num_jobs)
         try:
@@ -302,7 +243,7 @@ class Tools:
             pool.shutdown()
 
     def _only_while_none_failed(self, job: Callable[[], Result]) -> Result:
-        """Call a function; where it fails, nothing is started any more."""
+        """Call a function; if it fails, nothing more is started."""
         try:
             return job()
         except BaseException:
@@ -311,7 +252,7 @@ class Tools:
             raise
 
     def end(self) -> None:
-        """End what runs, wait until it has ended, and start nothing more."""
+        """End the running tools, wait until they have ended, and start nothing more."""
         with self._lock:
             self._ended = True
             running = list(self._running)

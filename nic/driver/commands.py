@@ -56,20 +56,11 @@ class OpKind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class HostOp:
-    """One thing a host does: write or read a register, wait, wait for the interrupt.
-
-    Parameters
-    ----------
-    kind : OpKind
-    address : int
-        Byte address of a WRITE or READ.
-    value : int
-        What to WRITE, how many cycles to WAIT, or to WAIT_IRQ at most.
-    """
+    """One operation of a host: write or read a register, wait, wait for the interrupt."""
 
     kind: OpKind
-    address: int = 0
-    value: int = 0
+    address: int = 0  # of a WRITE or READ, in bytes
+    value: int = 0  # to WRITE; cycles to WAIT, or to WAIT_IRQ at most
 
     @classmethod
     def write(cls, address: int, value: int) -> "HostOp":
@@ -93,7 +84,7 @@ class HostOp:
 
     @classmethod
     def wait_irq(cls, timeout_cycles: int = 0) -> "HostOp":
-        """Wait until the interrupt is high; a bus gives up after the timeout."""
+        """Wait until the interrupt is high; a bus gives up after the timeout, in cycles."""
         return cls(OpKind.WAIT_IRQ, value=timeout_cycles)
 
 
@@ -103,31 +94,18 @@ Steps = Generator[Sequence[HostOp], Sequence[int], T]
 
 @dataclass(frozen=True)
 class PortCounts:
-    """Counters of one port, or of many together, in one collective.
-
-    Fields are in the order of the counters' registers, whose names they have.
-
-    Parameters
-    ----------
-    flits_sent, flits_received : int
-        Payload flits put on the link, and taken out of the link's buffer.
-    stall_dependency_cycles, stall_credit_cycles, stall_memory_cycles, stall_sibling_cycles : int
-        Cycles that a row waited for its dependency, a flit for a credit, a payload flit for
-        memory, a contribution for a sibling that is added before it.
-    credits_low : int
-        Least credits that were left, in flits.
-    flits_forwarded : int
-        Payload flits that were taken from what ports keep, not from memory, to be sent.
+    """Counters of one port, or of many together, in one collective: the fields of the map's PORT
+    window, in its order.
     """
 
-    flits_sent: int
-    flits_received: int
-    stall_dependency_cycles: int
-    stall_credit_cycles: int
-    stall_memory_cycles: int
-    stall_sibling_cycles: int
-    credits_low: int
-    flits_forwarded: int
+    flits_sent: int  # payload flits put on the link
+    flits_received: int  # payload flits taken out of the link's buffer
+    stall_dependency_cycles: int  # a row waited for its dependency
+    stall_credit_cycles: int  # a flit waited for a credit
+    stall_memory_cycles: int  # a payload flit waited for memory
+    stall_sibling_cycles: int  # a contribution waited for one added before it
+    credits_low: int  # least credits left, in flits
+    flits_forwarded: int  # payload flits sent from a port's ring, not from memory
 
 
 _COUNTERS = [
@@ -149,13 +127,7 @@ def counts_of(words: Sequence[int]) -> tuple[PortCounts, ...]:
 
 
 def sum_of(ports: Iterable[PortCounts]) -> PortCounts:
-    """Counters of ports together: sums, and the least credits that any had left.
-
-    Raises
-    ------
-    ValueError
-        If there are no ports.
-    """
+    """Counters of one or more ports together: sums, and the least credits that any had left."""
     every = list(ports)
     if not every:
         raise ValueError("Ports must be at least one, not none")
@@ -181,52 +153,24 @@ FLOW_CONTROLS = ("message", "packet")
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a collective needs in addition to its table.
-
-    Parameters
-    ----------
-    dtype : str
-        "int32", "float32" or "bfloat16".
-    window_base, window_flits : int
-        Where the buffer lies in memory, in flits.
-    watchdog_cycles, first_arrival_cycles : int
-        Limits without progress; 0 switches a limit off.
-    lockstep : bool
-        Rows wait for the step counter.
-    step_cycles : int
-        Estimated time of a step in lockstep.
-    dependency : str
-        "chunk": a row waits for whole chunks; "submessage": for each sub-message it sends on.
-    flow_control : str
-        "message": one head flit per message; "packet": one per sub-message.
-    reduction : str
-        "sum", or "max": the larger one is kept.
-    header_only : tuple of Op
-        On shared links, the op whose messages are heads without payload.
-    num_waves : int
-        How many waves a periodic table is run for.
-
-    Raises
-    ------
-    ValueError
-        If the dtype is none that interfaces reduce, or a number does not fit 32 bits.
+    """Settings of a collective in addition to its table; raises ValueError where a choice is not
+    known or a number does not fit its register.
     """
 
-    dtype: str
-    window_base: int
+    dtype: str  # of the elements: int32, float32 or bfloat16
+    window_base: int  # of the buffer in memory, in flits
     window_flits: int
-    watchdog_cycles: int
-    first_arrival_cycles: int
-    lockstep: bool = False
-    step_cycles: int = 0
-    dependency: str = "chunk"
-    flow_control: str = "message"
-    reduction: str = "sum"
-    header_only: tuple[Op, ...] = ()
-    num_waves: int = 1
+    watchdog_cycles: int  # longest time without progress; 0 is no limit
+    first_arrival_cycles: int  # the same before the first message came in
+    lockstep: bool = False  # rows wait for the step counter
+    step_cycles: int = 0  # estimated time of a step in lockstep
+    dependency: str = "chunk"  # a row waits for whole chunks, or for each sub-message
+    flow_control: str = "message"  # one head flit per message, or one per sub-message (packet)
+    reduction: str = "sum"  # sum, or max: the larger one is kept
+    header_only: tuple[Op, ...] = ()  # on shared links, ops whose messages have no payload
+    num_waves: int = 1  # times that a periodic table is run
 
     def __post_init__(self) -> None:
-        """Check the dtype and the ranges."""
         if self.dtype not in LANE_TYPES:
             raise ValueError(f"Dtype must be one of {sorted(LANE_TYPES)}, not {self.dtype!r}")
         for name, known in (
@@ -261,7 +205,6 @@ def reset_writes(sequence: int = 0) -> Writes:
 
 def run_writes(settings: RunSettings) -> Writes:
     """Writes that set how and where the next collective runs; not while a commit or start waits.
-
     Another `window_flits` needs a commit of a table, anything else does not.
     """
     mode = register_word(
@@ -286,33 +229,16 @@ def run_writes(settings: RunSettings) -> Writes:
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault as the interface reports it; None where it does not know.
-
-    Parameters
-    ----------
-    code : FaultCode
-    awaited : Awaited
-        What was awaited.
-    op : Op
-        Op of what was awaited.
-    port : int or None
-        Port it was awaited from.
-    at_port : int or None
-        Port that waited or faulted.
-    row, flow : int or None
-        Row of the table, flow.
-    wave : int or None
-        Of a table that is repeated.
-    """
+    """A fault as the interface reports it; None where it does not know."""
 
     code: FaultCode
     awaited: Awaited
-    op: Op
-    port: int | None
-    at_port: int | None
+    op: Op  # of the awaited message
+    port: int | None  # port that was awaited
+    at_port: int | None  # port that waited or faulted
     row: int | None
     flow: int | None
-    wave: int | None = None
+    wave: int | None = None  # of a table that is repeated
 
     def error(self, rank: int) -> DeviceError:
         """The error that names rank, port, flow and what was awaited."""
@@ -327,21 +253,8 @@ class Fault:
 
 
 def decode_fault(fault: int, fault_row: int, fault_wave: int = 0) -> Fault:
-    """Decode the registers FAULT, FAULT_ROW and, where there is one, FAULT_WAVE.
-
-    Parameters
-    ----------
-    fault, fault_row, fault_wave : int
-        Values of the registers.
-
-    Returns
-    -------
-    Fault
-
-    Raises
-    ------
-    DeviceError
-        If they hold no fault that this register map knows: a card that is gone reads as ones.
+    """Fault in the registers FAULT, FAULT_ROW and, where there is one, FAULT_WAVE. Raises
+    DeviceError for codes that the map does not have: a card that is gone reads as ones.
     """
     of_fault = partial(register_field, "FAULT", word=fault)
     of_row = partial(register_field, "FAULT_ROW", word=fault_row)
@@ -367,19 +280,8 @@ def decode_fault(fault: int, fault_row: int, fault_wave: int = 0) -> Fault:
 
 
 def origin_of(word: int, num_ranks: int | None = None) -> str:
-    """What the register FAULT_ORIGIN says, in words.
-
-    Parameters
-    ----------
-    word : int
-        The register's value.
-    num_ranks : int, optional
-        Numbers from here on are switches'; without it the kind of node is not known.
-
-    Returns
-    -------
-    str
-        The node where the fault began, and its cause there.
+    """Node and cause in the register FAULT_ORIGIN, in words. Numbers from `num_ranks` on are
+    switches; without it the kind of node is not known.
     """
     number, code = (register_field("FAULT_ORIGIN", name, word) for name in ("rank", "code"))
     kind = "node" if num_ranks is None else "rank" if number < num_ranks else "switch"

@@ -50,74 +50,38 @@ JOB_QUEUE_DEPTH = 4
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of a network interface; everything that changes its Verilog.
+    """Sizes of a network interface: all that changes its Verilog.
 
-    The defaults are the paper's parameters: 16-byte flits and sub-messages of 256 bytes, with a
-    link buffer that covers 150-cycle links.
-
-    Parameters
-    ----------
-    num_ports : int
-        Link ports, each one flit per cycle in and out (1..8).
-    flit_bytes : int
-        Payload of a flit in bytes, a power of two (8..64): a head has to fit.
-    table_depth : int
-        Rows of the schedule table.
-    num_flows : int
-        Entries of the flow memory.
-    buffer_flits : int
-        Link buffer of a port in flits: twice the link latency, a sub-message and a sibling's wait
-        for the one before it, or the link cannot be kept busy. A smaller one is legal and slower.
-    submessage_flits : int
-        Granularity in flits at which arrivals are counted, a power of two.
-    memory_queue_flits : int
-        Flits a channel may have in flight in memory: its round trip in cycles, for line rate.
-    address_width : int
-        Bits of a memory address; addresses count flits.
-    dtypes : tuple of str
-        Types of lanes it can reduce, one or more of "int32", "float32", "bfloat16"; it sorts them.
-    num_classes : int
-        Virtual-channel classes of the links: 0 for private links, which join two interfaces and
-        have no virtual channels; 1 or 2 for links shared with others, each class twice, for two
-        collectives in flight.
-    max_children : int
-        Contributions to one sum that one rank may get over shared links.
-    wave_width : int
-        Bits of a wave's number, which counts of 32 bits hold, too: how often a periodic table can
-        be repeated, on private links only; with 0 tables run once.
-    forward_flits : int
-        Flits that each port keeps of what it wrote last, for those that go on with them: 0, or on
-        private links a power of two from 32 on.
-    adder_stages : int
-        Cycles of an addition (4..6): more for a faster clock.
-    modes : tuple of str
-        What it can run in, any of `MODES`; it sorts them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a size is no int, out of its range, or has to be a power of two and is not; if there is
-        no type, or a type or mode that is not known; if flits are too short for a routed head.
+    The defaults are the paper's: flits of 16 bytes, sub-messages of 256, and link buffers for 150
+    cycles. Wrong types and ranges raise TypeError and ValueError.
     """
 
-    num_ports: int = 4
-    flit_bytes: int = 16
-    table_depth: int = 256
-    num_flows: int = 128
+    num_ports: int = 4  # link ports, each one flit per cycle in and out
+    flit_bytes: int = 16  # payload of a flit, a power of two: a head has to fit
+    table_depth: int = 256  # rows of the schedule table
+    num_flows: int = 128  # entries of the flow memory
+    # Link buffer of a port: below twice the link latency, a sub-message and a sibling's wait for
+    # the one before it, the link cannot be kept busy.
     buffer_flits: int = 512
-    submessage_flits: int = 16
+    submessage_flits: int = 16  # granularity at which arrivals are counted, a power of two
+    # flits in flight in memory per channel: its round trip, for line rate
     memory_queue_flits: int = 64
-    address_width: int = 24
-    dtypes: tuple[str, ...] = tuple(LANE_TYPES)
+    address_width: int = 24  # bits of a memory address; addresses count flits
+    dtypes: tuple[str, ...] = tuple(LANE_TYPES)  # types of lanes it can reduce, sorted
+    # Virtual-channel classes: 0 on private links, which join two interfaces; on shared links 1 or
+    # 2, each class twice, for two collectives in flight.
     num_classes: int = 0
-    max_children: int = 8
+    max_children: int = 8  # contributions to one sum that a rank may get over shared links
+    # Bits of a wave's number, which counts of 32 bits hold, too: a table is repeated at most so
+    # often, on private links only; with 0 tables run once.
     wave_width: int = 0
+    # Flits that each port keeps of its last writes, for messages that send them on: 0, or on
+    # private links a power of two.
     forward_flits: int = 0
-    adder_stages: int = LEAST_STAGES
-    modes: tuple[str, ...] = MODES
+    adder_stages: int = LEAST_STAGES  # cycles of an addition: more for a faster clock
+    modes: tuple[str, ...] = MODES  # modes that are built, any of `MODES`, sorted
 
     def __post_init__(self) -> None:
-        """Check every field against its range."""
         for name, (low, high) in LIMITS.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool):
@@ -158,7 +122,7 @@ class Config:
             )
 
     def _sort(self, field: str, known: Collection[str], *, least: int) -> None:
-        """Check a field of names, and bring it into the order of those that are known."""
+        """Check a field of names, and bring it into the order of the known ones."""
         names = getattr(self, field)
         if not isinstance(names, tuple):
             raise TypeError(f"Config {field} must be a tuple of names, not {names!r}")
@@ -195,11 +159,7 @@ class Config:
 
     @property
     def count_width(self) -> int:
-        """Bits of a count of arrivals of one flow: sub-messages, and above them the wave's number.
-
-        A later wave counts for more than all of an earlier one, and waves come in order, so that
-        counts are compared as they are.
-        """
+        """Bits of a flow's count of arrivals: sub-messages, and above them the wave's number."""
         return self.part_width + self.wave_width
 
     @property

@@ -57,8 +57,6 @@ class Bits(NamedTuple):
 class Format:
     """Fields of an entry by name, the lowest bits first, and the number of all bits.
 
-    Examples
-    --------
     >>> [hex(word) for word in ROW_FORMAT.words(flow=3, port=2, step=7)]
     ['0x20003', '0x7']
     """

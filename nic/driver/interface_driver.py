@@ -30,15 +30,7 @@ __all__ = ["Counters", "Driver", "Sizes"]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes that an interface says it was built with.
-
-    Parameters
-    ----------
-    num_ports, flit_bytes, submessage_flits, table_depth, num_flows, buffer_flits : int
-        As in `nic.Config`.
-    dtypes : tuple of str
-        Types of elements that it can reduce, as in `nic.Config`.
-    """
+    """Sizes that an interface says it was built with, as in `Config`."""
 
     num_ports: int
     flit_bytes: int
@@ -51,34 +43,18 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Counters:
-    """Counters of the last collective.
+    """Counters of the last collective."""
 
-    Parameters
-    ----------
-    cycles : int
-        From start to done.
-    ports : tuple of PortCounts
-        Flits, stalls by cause and least credits, per link port of the interface.
-    """
-
-    cycles: int
+    cycles: int  # from start to done
     ports: tuple[PortCounts, ...]
 
 
 class Driver:
     """Loads, commits, starts and awaits tables on one interface, whatever bus leads to it.
 
-    Does no input or output: every method is a generator of `Steps`, for whoever holds the bus to
-    do. `host.card.Card` does so for one card; the emulation does for all ranks at once.
-
-    Parameters
-    ----------
-    rank : int
-        Whose interface it is, for messages.
-    max_polls : int
-        Reads of a register before what it should say is given up.
-    poll_cycles : int
-        Cycles from one such read to the next, where the host can count them.
+    It does no input or output: every method is a generator of `Steps` for the holder of the bus.
+    `host.card.Card` performs them for one card, the emulation for all ranks at once. What goes
+    wrong raises DeviceError with the rank, the limit and the value.
     """
 
     def __init__(self, rank: int, *, max_polls: int = 100_000, poll_cycles: int = 0) -> None:
@@ -88,13 +64,7 @@ class Driver:
         self._ports: list[int] = []
 
     def probe(self) -> Steps[Sizes]:
-        """Read what the interface is.
-
-        Raises
-        ------
-        DeviceError
-            If there is no interface behind the bus, or one with another register map.
-        """
+        """Read the sizes; raises DeviceError without an interface, or with another register map."""
         found, version = yield from self._read("ID", "VERSION")
         if found != ID:
             raise self._error(f"ID must be {ID:#010x}, not {found:#010x}: no interface there")
@@ -114,23 +84,11 @@ class Driver:
         )
 
     def reset(self, sequence: int = 0) -> Steps[None]:
-        """Reset all but the bus, and wait until memory has answered what was asked before.
+        """Reset all but the bus, and wait until memory has answered earlier requests; `sequence` is
+        the number of the next collective, the same on all interfaces.
 
-        Its links go down and come up again, with all that was in flight on them gone: a neighbour
-        that runs a collective takes a fault, and has to be reset too. Where one interface alone is
-        reset, `rejoin` loses nothing.
-
-        Parameters
-        ----------
-        sequence : int
-            Number of the next collective, the same on all interfaces.
-
-        Raises
-        ------
-        ValueError
-            If the number does not fit 32 bits.
-        DeviceError
-            If memory does not answer, so that the reset does not end.
+        Links go down and come up again, and lose what was in flight: a neighbour that runs a
+        collective takes a fault. Where one interface alone is reset, `rejoin` loses nothing.
         """
         yield HostOp.writes(reset_writes(sequence))
         yield from self._poll_status("reset is not over", lambda field: not field("busy"))
@@ -141,36 +99,18 @@ class Driver:
         return sequence
 
     def await_delivery(self) -> Steps[None]:
-        """Wait until all that this interface sent was taken by the other ends of its links.
+        """Wait until the other ends of its links, on shared links the first switches, have taken
+        all flits.
 
-        Its memory and its results are its own before that; but a reset would lose what is still on
-        the links. On shared links the other end is the first switch.
-
-        Raises
-        ------
-        DeviceError
-            If a collective runs or starts and does not end, a neighbour does not take what was
-            sent, or there is a fault.
+        Its memory and results are complete before; but a reset would lose what is on the links.
         """
         yield from self._poll_status("not delivered", lambda field: field("delivered"), faults=True)
 
     def rejoin(self, sequence: int | None = None) -> Steps[None]:
-        """Reset this interface alone, between two collectives, and go on with the others.
+        """Reset this interface alone between two collectives; its table has to be loaded again.
 
-        Its table has to be loaded again. Neighbours must be idle and have delivered, too
-        (`await_delivery`): what is in flight to this one is lost.
-
-        Parameters
-        ----------
-        sequence : int, optional
-            Number of its next collective; without it what `sequence` says before the reset.
-
-        Raises
-        ------
-        ValueError
-            If the number does not fit 32 bits.
-        DeviceError
-            As `await_delivery` and `reset`, or if the interface cannot count so far.
+        Neighbours must be idle and have delivered, too (`await_delivery`): flits in flight to this
+        one are lost. Its next collective is `sequence`, by default the number before the reset.
         """
         yield from self.await_delivery()
         # Read before the reset, which sets it to RESET_SEQUENCE.
@@ -183,18 +123,7 @@ class Driver:
             raise self._error(f"next collective must be number {sequence}, not {found}")
 
     def load_table(self, table: Table) -> Steps[None]:
-        """Write a table and its flow memory, also while another one runs.
-
-        Parameters
-        ----------
-        table : Table
-            Compiled for this rank.
-
-        Raises
-        ------
-        DeviceError
-            If it is another rank's, or does not fit the interface.
-        """
+        """Write a table of this rank and its flow memory, also while another one runs."""
         if table.rank != self.rank:
             raise self._error(f"table must be this rank's, not rank {table.rank}'s")
         sizes = yield from self.probe()
@@ -208,18 +137,8 @@ class Driver:
         self._ports = table.ports_in_use()
 
     def commit(self, settings: RunSettings) -> Steps[None]:
-        """Set how and where to run, let the interface check the table, and await its links.
-
-        Parameters
-        ----------
-        settings : RunSettings
-            Type of the elements, place of the buffer, time limits.
-
-        Raises
-        ------
-        DeviceError
-            If the interface cannot reduce such elements, a row or a flow is illegal, the check does
-            not end, or the link of a port that the table uses does not come up.
+        """Set how and where to run, let the interface check the table, and await its links. Raises
+        DeviceError for a type that is not built, an illegal row or flow, or a link that is down.
         """
         yield from self._commit(settings)
         yield from self.await_check()
@@ -230,7 +149,7 @@ class Driver:
         yield from self._poll_status("table is not checked", lambda field: not field("locked"))
 
     def await_check(self) -> Steps[None]:
-        """Wait until what was committed is checked; raises DeviceError where it is refused."""
+        """Wait until a commit is checked; raises DeviceError where the table is refused."""
         yield from self._poll_status(
             "table is not accepted",
             lambda field: field("committed") and not field("locked"),
@@ -238,22 +157,10 @@ class Driver:
         )
 
     def preload(self, table: Table, settings: RunSettings) -> Steps[None]:
-        """Load and commit the next table while one runs, and do not wait for it.
+        """Load and commit the next table while one runs, without waiting for it.
 
-        A `start` after it runs the new table, as soon as what runs is done; each of the two
-        collectives is then to be awaited. What is wrong with the table comes up in `wait`.
-
-        Parameters
-        ----------
-        table : Table
-            Compiled for this rank.
-        settings : RunSettings
-            For the collective after the one that runs.
-
-        Raises
-        ------
-        DeviceError
-            As `load_table`, or if another commit or start waits already.
+        A `start` after it runs the new table as soon as the old one is done; each collective is
+        awaited by itself. An error in the table comes up in `wait`.
         """
         (status,) = yield from self._read("STATUS")
         if register_field("STATUS", "locked", status):
@@ -268,16 +175,8 @@ class Driver:
     def wait(self, timeout_cycles: int) -> Steps[None]:
         """Wait until the collective is complete in this rank's memory, and acknowledge it.
 
-        Parameters
-        ----------
-        timeout_cycles : int
-            Longest time to wait; the interface's own watchdog comes first if it is set.
-
-        Raises
-        ------
-        DeviceError
-            If the interface faulted: names rank, port, row, flow and what was awaited. If it is
-            not done in time: names the step reached and how many messages are missing.
+        A fault, or a collective that is not done after `timeout_cycles`, raises DeviceError with
+        port, row, flow and the awaited message, or step and missing messages.
         """
         yield [HostOp.wait_irq(timeout_cycles)]
         (status,) = yield from self._read("STATUS")
@@ -292,13 +191,7 @@ class Driver:
         yield [HostOp.write(*ACKNOWLEDGE)]
 
     def counters(self, ports: Iterable[int] | None = None) -> Steps[Counters]:
-        """Read the counters of the last collective, before the next one starts.
-
-        Parameters
-        ----------
-        ports : iterable of int, optional
-            Those of these ports only.
-        """
+        """Counters of the last collective, of some ports or all, before the next one starts."""
         if ports is None:
             (word,) = yield from self._read("PARAMETERS")
             ports = range(register_field("PARAMETERS", "num_ports", word))
@@ -312,7 +205,7 @@ class Driver:
     def _poll_status(
         self, what: str, over: Callable[[Callable[[str], int]], Any], *, faults: bool = False
     ) -> Steps[None]:
-        """Read STATUS until its fields are such that something is over; perhaps raise a fault."""
+        """Read STATUS until a condition on its fields holds; optionally raise a fault."""
         for number in range(self.max_polls):
             wait = [HostOp.wait(self.poll_cycles)] if number and self.poll_cycles else []
             *_, status = yield [*wait, HostOp.read(ADDRESS["STATUS"])]
@@ -340,7 +233,7 @@ class Driver:
         raise self._error(f"link of port {down[0]} is not up after {self.max_polls} reads of LINKS")
 
     def _check_fault(self, status: int) -> Steps[None]:
-        """Raise the fault that STATUS speaks of."""
+        """Raise the fault that STATUS reports."""
         if register_field("STATUS", "fault", status):
             word, first, row = yield from self._read("PARAMETERS", "FAULT", "FAULT_ROW")
             repeats = register_field("PARAMETERS", "wave_width", word)

@@ -300,7 +300,7 @@ def fields_of(register: str) -> tuple[Field, ...]:
 
 
 def identity(config: Config) -> dict[str, int]:
-    """Values of the registers that say what an interface was built as."""
+    """Values of the registers that say how an interface was built."""
     dtypes = sum(1 << LANE_TYPES[name] for name in config.dtypes)
     return {
         "ID": ID,
@@ -321,13 +321,7 @@ def identity(config: Config) -> dict[str, int]:
 
 
 def register_word(register: str, **fields: int) -> int:
-    """The word of a register whose other fields are 0, by the names of the register map.
-
-    Raises
-    ------
-    ValueError
-        If a number does not fit its field.
-    """
+    """A register's word whose other fields are 0; raises ValueError if a value does not fit."""
     word = 0
     for name, value in fields.items():
         place = _FIELDS[register, name]

@@ -18,20 +18,8 @@ _PORTS_PER_SWITCH = 1 << HOP_WIDTH - 1
 
 
 def places_in_sums(schedule: Schedule) -> IntArray:
-    """Place of each contribution in the order of summation at its destination, from 0.
-
-    Parameters
-    ----------
-    schedule : Schedule
-
-    Returns
-    -------
-    int64 array, shape (num_transfers,)
-        0 for a GATHER.
-
-    Notes
-    -----
-    O(num_transfers log num_transfers).
+    """Place of each contribution in the order of summation at its destination, from 0, shape
+    (num_transfers,); 0 for a GATHER. O(num_transfers log num_transfers).
     """
     place = np.zeros(schedule.num_transfers, np.int64)
     adds = np.flatnonzero(schedule.op == Op.REDUCE)
@@ -45,26 +33,11 @@ def places_in_sums(schedule: Schedule) -> IntArray:
 def routes_of(
     schedule: Schedule, rows: npt.NDArray[np.intp], config: Config
 ) -> tuple[IntArray, IntArray]:
-    """Virtual-channel class of each row's first link, and the hops behind that as a number.
+    """Virtual-channel class of the first link and route behind it, for some rows of a schedule.
 
-    Parameters
-    ----------
-    schedule : Schedule
-    rows : int array, shape (n,)
-        Rows of the schedule.
-    config : Config
-        Of interfaces on shared links.
-
-    Returns
-    -------
-    vc_class, route : int64 arrays, shape (n,)
-        A hop is the switch's output port, its lowest 5 bits, and the class of the link there;
-        the first one is lowest.
-
-    Raises
-    ------
-    ScheduleError
-        If a route leads through a rank or too many switches, or a port or class does not fit.
+    A hop is the switch's output port, its lowest 5 bits, and the class of the link there; the first
+    one is lowest. Raises ScheduleError if a route leads through a rank or too many switches, or a
+    port or class does not fit.
     """
     topology = schedule.topology
     vc_class, route = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
@@ -98,19 +71,9 @@ def routes_of(
 
 
 def slots_of(size: IntArray, num_children: IntArray, num_flits: int) -> IntArray:
-    """Where each flow's slots begin, behind a buffer of `num_flits` flits: one per child.
+    """Begin of each flow's slots behind a buffer of `num_flits` flits, one slot per child, and
+    their end, shape (num_flows + 1,).
 
-    Parameters
-    ----------
-    size, num_children : int64 arrays, shape (num_flows,)
-
-    Returns
-    -------
-    int64 array, shape (num_flows + 1,)
-        The last entry is the end of all.
-
-    Examples
-    --------
     >>> slots_of(np.array([3, 2]), np.array([2, 1]), 10).tolist()
     [10, 16, 18]
     """

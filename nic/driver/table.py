@@ -37,55 +37,41 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What one interface executes: rows in order, and a flow memory.
+    """Rows in order and a flow memory: what one interface executes.
 
     Together the fields are the paper's Op, FlowID, Parent, Children, Step, Start Addr and Size.
-
-    Parameters
-    ----------
-    rank : int
-        Whose table it is.
-    schedule_hash : str
-        `Schedule.hash` of the schedule it was compiled from.
-    op, flow, port, step, stage : int64 arrays, shape (num_rows,)
-        One row per message to one port, sorted by step; op is an `Op`, NOP only in lockstep.
-        Of a periodic schedule step is that in the period, and stage counts periods before it.
-    base, size, stride : int64 arrays, shape (num_flows,)
-        A flow's chunk in flits of the buffer's first wave, and what a wave adds to its base.
-    parent : int64 array, shape (num_flows,)
-        Port the flow's GATHER comes in on, or `NO_PORT`.
-    children : int64 array, shape (num_flows, 8), or (num_flows, max_children) on shared links
-        Ports its REDUCE messages come in on, in the order of summation, then `NO_PORT`.
-    order, vc_class, route : int64 arrays, shape (num_rows,), on shared links only
-        The contribution's place in its sum, the first link's virtual-channel class, and the hops
-        behind it (`routed_rows`).
-    slots : int64 array, shape (num_flows + 1,), on shared links only
-        Where contributions to a flow wait that come out of order, one slot per child; the last
-        entry is the end of buffer and slots.
-    num_waves : int
-        Waves of the schedule.
+    Arrays are read-only int64.
     """
 
     rank: int
-    schedule_hash: str
+    schedule_hash: str  # of the schedule it was compiled from
+    # One row per message to one port, sorted by step, shape (num_rows,); NOP only in lockstep. Of a
+    # periodic schedule step is that in the period, and stage counts periods before it.
     op: IntArray
     flow: IntArray
     port: IntArray
     step: IntArray
     stage: IntArray
+    # A flow's chunk in flits of the buffer's first wave, shape (num_flows,), and what a wave adds
+    # to its base.
     base: IntArray
     size: IntArray
     stride: IntArray
-    parent: IntArray
+    parent: IntArray  # port of the flow's GATHER, or `NO_PORT`
+    # Ports of its REDUCE messages in the order of summation, then `NO_PORT`: shape (num_flows, 8),
+    # or (num_flows, max_children) on shared links.
     children: IntArray
+    # On shared links only: place in its sum, class of the first link, hops behind it
+    # (`routed_rows`).
     order: IntArray | None = None
     vc_class: IntArray | None = None
     route: IntArray | None = None
+    # On shared links only: where contributions out of order wait, one slot per child, and their
+    # end.
     slots: IntArray | None = None
     num_waves: int = 1
 
     def __post_init__(self) -> None:
-        """Make the arrays read-only."""
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
@@ -103,7 +89,7 @@ class Table:
 
     @property
     def end_flits(self) -> int:
-        """Flits from the buffer's begin to the end of all that the table uses."""
+        """Flits from the begin of the buffer to the end of all memory that the table uses."""
         if self.slots is not None:
             return int(self.slots[-1])
         return int((self.base + self.size + (self.num_waves - 1) * self.stride).max(initial=0))
@@ -129,40 +115,12 @@ def compile_table(
     lockstep: bool = False,
     bounded: bool = True,
 ) -> Table:
-    """Compile one rank's table for a buffer of `num_flits` flits.
+    """Compile one rank's table for a padded buffer of `num_flits` flits. O(num_transfers).
 
-    Parameters
-    ----------
-    schedule : Schedule
-        A verified schedule; on direct links, or `with_header_only_phase` where links are shared.
-    rank : int
-        Whose table to compile.
-    num_flits : int
-        Length of the padded buffer in flits.
-    config : Config
-        The interface that has to hold the table.
-    lockstep : bool
-        Add one NOP row for every step in which the rank sends nothing; of one wave only.
-    bounded : bool
-        Whether rows, flows, flits and steps must be no more than the interface has room for. A
-        table that need not fit is one to look at.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    TopologyError
-        If the rank has more links than the interface has ports, or a link has no reverse.
-    ScheduleError
-        If a transfer takes more than one hop on private links, a broadcast or a reduce lacks its
-        header-only phase on shared ones, a periodic one is to run in lockstep, or a field does not
-        fit.
-
-    Notes
-    -----
-    O(num_transfers) per rank.
+    The schedule is verified, on direct links, or `with_header_only_phase` where links are shared.
+    Lockstep adds one NOP row for every step in which the rank sends nothing. A table that is not
+    `bounded` need not fit the interface, and serves to be looked at. Raises TopologyError or
+    ScheduleError where the interface cannot hold the table.
     """
     _check_routes(schedule, rank, config)
     rows = _rows_sent(schedule, rank, config)
@@ -193,7 +151,9 @@ def compile_table(
 
 
 def _rows_sent(schedule: Schedule, rank: int, config: Config) -> IntArray:
-    """Step, op, flow and port of all that a rank sends, and what it needs on shared links."""
+    """Step, op, flow and port of all rows that a rank sends; on shared links place, class and
+    route.
+    """
     sent = np.flatnonzero(schedule.src == rank)
     links = schedule.route_links[schedule.route_offsets[sent]]
     ports = schedule.topology.link_ports[links]
@@ -206,13 +166,13 @@ def _rows_sent(schedule: Schedule, rank: int, config: Config) -> IntArray:
 def _shared_columns(
     rows: IntArray, size: IntArray, children: IntArray, num_flits: int
 ) -> dict[str, IntArray]:
-    """What a table has in addition on shared links."""
+    """Columns that a table has on shared links only."""
     slots = slots_of(size, (children != NO_PORT).sum(axis=1), num_flits)
     return dict(zip(("order", "vc_class", "route"), rows.T[4:], strict=True)) | {"slots": slots}
 
 
 def _check_routes(schedule: Schedule, rank: int, config: Config) -> None:
-    """Raise unless messages can leave and reach the rank as its interface sends them."""
+    """Raise unless the rank's interface can send and take the schedule's messages."""
     topology = schedule.topology
     if not 0 <= rank < topology.num_ranks:
         raise ScheduleError(f"Rank must be in 0..{topology.num_ranks - 1}, not {rank!r}")
@@ -309,17 +269,8 @@ def _arrivals(schedule: Schedule, rank: int, config: Config) -> tuple[IntArray, 
 def table_writes(table: Table) -> Writes:
     """Writes that load a table and its flow memory; commit comes after `run_writes`.
 
-    They may be made while another table runs, as long as no commit and no start waits.
-
-    Parameters
-    ----------
-    table : Table
-
-    Returns
-    -------
-    list of (address, value)
-        Two writes per row, two more for its route on shared links, five per flow, two sizes, and
-        the CRC-32 of rows and flows.
+    They may be made while another table runs, as long as no commit and no start waits: two per row,
+    two more for its route on shared links, five per flow, sizes, and the CRC-32 of rows and flows.
     """
     writes: Writes = []
     for row in range(table.num_rows):

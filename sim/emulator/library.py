@@ -38,36 +38,12 @@ _HARNESS = (
 
 
 def interface_verilog(config: Config) -> str:
-    """Verilog of an interface, generated once per configuration and version of the hardware.
-
-    Parameters
-    ----------
-    config : Config
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    DeviceError
-        If the cache cannot be written.
-    """
+    """Verilog of an interface, generated once per configuration and version of the hardware."""
     return cached_verilog(Interface, config, name=MODULE_NAME, emulated=True)
 
 
 def switch_verilog(config: Config, num_ports: int) -> str:
-    """Verilog of a switch between such interfaces, generated once as theirs is.
-
-    Parameters
-    ----------
-    config : Config
-    num_ports : int
-
-    Returns
-    -------
-    str
-    """
+    """Verilog of a switch between such interfaces, generated once as theirs is."""
     return cached_verilog(switch_for, config, num_ports, name=SWITCH_MODULE_NAME, emulated=True)
 
 
@@ -80,31 +56,11 @@ def network_library(
     pokes: bool = False,
     say: Say | None = None,
 ) -> Path:
-    """Compile networks of one interface configuration, of any size and wiring.
+    """Compile networks of one interface configuration, of any size and wiring, into a shared
+    library in the cache.
 
-    Parameters
-    ----------
-    config : Config
-    num_switch_ports : int
-        Ports of the switches; 0 for networks without any.
-    waveform : str or None
-        Kind of waveform it has to write, see `verilator.WAVEFORMS`.
-    ports_only : bool
-        A waveform of ports, and of nothing inside.
-    pokes : bool
-        Whether bits of `states` can be flipped.
-    say : callable, optional
-        Called with a sentence before the long part starts.
-
-    Returns
-    -------
-    Path
-        A shared library, in the cache.
-
-    Raises
-    ------
-    ValueError, DeviceError
-        As `build_library`.
+    `num_switch_ports` is 0 for networks without switches; with `pokes` bits of state can be
+    flipped. Raises as `build_library`.
     """
     verilog, sources = interface_verilog(config), harness_sources(config, num_switch_ports)
     more = {}
@@ -130,19 +86,7 @@ def network_library(
 
 
 def harness_sources(config: Config, num_switch_ports: int = 0) -> dict[str, str]:
-    """Text of the harness's files by name, for one interface configuration.
-
-    Parameters
-    ----------
-    config : Config
-        Ports, flits and buffers.
-    num_switch_ports : int
-        Ports of the switches; 0 for networks without any.
-
-    Returns
-    -------
-    dict of str to str
-    """
+    """Text of the harness's files by name, for one interface configuration."""
     sources = {name: (Path(__file__).parent / name).read_text() for name in _HARNESS}
     sources["ports.h"] = _ports_header(config, num_switch_ports)
     return sources

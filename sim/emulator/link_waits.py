@@ -12,17 +12,8 @@ _READ_CYCLES = 32
 
 
 def await_links(network: Network) -> None:
-    """Let the network run until all links are up.
-
-    Parameters
-    ----------
-    network : Network
-        Its hosts do nothing else in the meantime.
-
-    Raises
-    ------
-    DeviceError
-        If a link is not up after `network.link_up_cycles`; names rank or switch, and port.
+    """Let the network run until all links are up, its hosts doing nothing else. Raises DeviceError
+    that names rank or switch, and port, if one is not after `network.link_up_cycles`.
     """
     topology, first_cycle = network.topology, network.cycle
     ranks = range(topology.num_ranks)
@@ -44,14 +35,8 @@ def await_links(network: Network) -> None:
 
 
 def await_idle_links(network: Network) -> None:
-    """Let the network run, its links up, until these are free and carry nothing.
-
-    On a link that takes less than a flit per period of its handshake, control flits queue up.
-
-    Parameters
-    ----------
-    network : Network
-        Its hosts do nothing else in the meantime.
+    """Let the network run, its links up and hosts idle, until its links are free and carry nothing.
+    On a link with less than a flit per period of its handshake control flits queue up.
     """
     # Ends that are up answer an INIT that comes in within a period, and an UP not at all: behind
     # the second wait nothing is left.

@@ -28,26 +28,11 @@ _LEAST_PLACES = 3
 
 
 def members_header(model: Mapping[str, str], top: str) -> str:
-    """Names members of a Verilated model: counters, and memories.
+    """Header of macros over C++ names of a Verilated model, from the headers of its classes.
 
-    Parameters
-    ----------
-    model : mapping of str to str
-        Headers of the model's classes by name.
-    top : str
-        Name of the top module.
-
-    Returns
-    -------
-    str
-        A header with macros over C++ names. MT_WATCHDOG lists the watchdog's 32-bit words, and
-        MT_COUNTERS these first, then the cycles and the activity of ports, with what is computed
-        from them: none of these but the watchdog's decides anything, the host reads them.
-        MT_SETTLED lists, below the object that holds all, memories that are as before where all
-        else is as it was two cycles before and no host accesses the interface: tables, which hosts
-        alone write, and queues of three places or more, whose next place moves with each write. Of
-        an interface, MT_TABLE_BANKS and MT_FLOW_BANKS list memories up to the number of their
-        bank, MT_BANK is the active one, and MT_LOCKED says that tables cannot be written.
+    MT_WATCHDOG lists the watchdog's words; MT_COUNTERS these, the cycles and the activity of ports:
+    only the watchdog's decide anything. MT_SETTLED lists memories that are as before where all else
+    is as two cycles before: tables, and queues of three places or more.
     """
     root = model["Vnic___024root"]
     words = _WORD.findall(root)

@@ -108,17 +108,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 class Native:
-    """The functions of one library; each takes the handle that `create` returned.
-
-    Parameters
-    ----------
-    library : Path
-        As `library.network_library` builds it.
-
-    Raises
-    ------
-    DeviceError
-        If it cannot be loaded.
+    """The functions of one library; each takes the handle that `create` returned. Raises
+    DeviceError if the library cannot be loaded.
     """
 
     def __init__(self, library: Path) -> None:
@@ -132,7 +123,7 @@ class Native:
             function.argtypes = arguments
 
     def create(self, num_ranks: int, num_switches: int, num_threads: int) -> int | None:
-        """Make a network of unconnected interfaces and switches, which are the nodes behind."""
+        """Make a network of unconnected nodes: interfaces, then switches."""
         handle: int | None = self._library.mt_create(num_ranks, num_switches, num_threads)
         return handle
 
@@ -141,9 +132,8 @@ class Native:
         self._library.mt_destroy(handle)
 
     def connect(self, handle: int | None, *wire: int) -> None:
-        """Add a link: src node and port, dst node and port, latencies, interval in 1/65536.
-
-        The second latency is that of credits, in the opposite direction.
+        """Add a link: src node and port, dst node and port, latencies of flits and of credits in
+        the opposite direction, interval in 1/65536.
         """
         self._library.mt_connect(handle, *wire)
 
@@ -194,7 +184,7 @@ class Native:
         return int(self._library.mt_switch_down(handle, number))
 
     def links_idle_from(self, handle: int | None) -> int:
-        """Cycle from which on all links are free, and all that they have taken has come out."""
+        """Cycle from which on all links are free and carry nothing."""
         return int(self._library.mt_links_idle_from(handle))
 
     def run(self, handle: int | None, cycles: int) -> Status:

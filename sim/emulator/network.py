@@ -30,39 +30,9 @@ _RESET_CYCLES, _SLICE_CYCLES = 8, 3000
 class Network(AbstractContextManager["Network"]):
     """N interfaces in RTL, joined by the links of a topology, each with a memory and a host.
 
-    Every rank's host runs a script of its own, at the same time as all others; `run` clocks
-    the network until all scripts are over. Links and memories live in the harness, in C++.
-    To be closed, or used in a `with` statement.
-
-    Parameters
-    ----------
-    topology : Topology
-        Direct links only, each with a reverse link.
-    config : Config
-        The interface; its ports are at least each rank's links.
-    library : Path
-        Compiled for `config`, see `library.network_library`.
-    link_model : LinkModel
-        Turns latencies and bandwidths into cycles.
-    memory_timing : MemoryTiming
-        Random memory latencies.
-    num_threads : int, optional
-        Among which ranks are shared out, by default as many as there are processors. The result
-        does not depend on it.
-    sleeps : bool
-        Interfaces whose state repeats are not evaluated, which changes nothing but the time.
-    backdoor : bool
-        Words of tables that hosts write are in the interfaces' memories at once, without the bus.
-
-    Attributes
-    ----------
-    link_up_cycles : int
-        Every sound link is up at both ends so long after a reset.
-
-    Raises
-    ------
-    TopologyError
-        If the topology has links without a reverse, or too many links at a rank.
+    Every rank's host runs a script of its own, all at the same time; `run` clocks the network until
+    all are over. Links and memories live in the harness, in C++. The result does not depend on
+    `num_threads` nor on `sleeps`, by which interfaces whose state repeats are not evaluated.
     """
 
     def __init__(
@@ -114,12 +84,8 @@ class Network(AbstractContextManager["Network"]):
             self._native.connect(self._handle, *near, *far, *timing)
 
     def close(self) -> None:
-        """Give back the models and finish a waveform; the network is of no use afterwards.
-
-        Raises
-        ------
-        OSError
-            If the waveform could not be written: a file that had its name is as it was.
+        """Give back the models and finish a waveform. Raises OSError if that could not be written:
+        a file that had its name is as it was.
         """
         if self._handle is None:
             return
@@ -154,16 +120,8 @@ class Network(AbstractContextManager["Network"]):
         return self._native.asleep(self._handle)
 
     def set_memory(self, memory: npt.NDArray[np.uint8]) -> None:
-        """Give every rank its memory; it is read and written in place.
-
-        Parameters
-        ----------
-        memory : uint8 array, shape (num_ranks, num_flits, flit_bytes)
-
-        Raises
-        ------
-        ValueError
-            If the shape is wrong or the array is not contiguous.
+        """Give every rank its memory, read and written in place: contiguous uint8 of shape
+        (num_ranks, num_flits, flit_bytes).
         """
         shape = (self.topology.num_ranks, memory.shape[1], self.config.flit_bytes)
         if memory.dtype != np.uint8 or memory.shape != shape or not memory.flags.c_contiguous:
@@ -174,13 +132,8 @@ class Network(AbstractContextManager["Network"]):
             self._native.set_memory(self._handle, rank, memory[rank].ctypes.data, shape[1])
 
     def set_script(self, rank: int, ops: Sequence[HostOp]) -> None:
-        """Give a rank's host something to do from the next cycle on, in place of what it did.
-
-        Parameters
-        ----------
-        rank : int
-        ops : sequence of HostOp
-            Done one after the other; empty for a host that does nothing.
+        """Give a rank's host operations, done in order from the next cycle on, in place of the last
+        ones.
         """
         script = np.array([(op.kind, op.address, op.value) for op in ops], dtype=OP)
         results = np.zeros(len(ops), dtype=RESULT)
@@ -192,12 +145,8 @@ class Network(AbstractContextManager["Network"]):
         self._scripts[rank] = (script, results)
 
     def results(self, rank: int) -> npt.NDArray[Any]:
-        """Per operation of a rank's script its first and last cycle, value and AXI response.
-
-        Returns
-        -------
-        structured array, shape (num_ops,)
-            Fields begin, end, value, response; end is 0 where an operation is not over.
+        """Per operation of a rank's script begin and end in cycles, value and AXI response; end is
+        0 where an operation is not over.
         """
         return self._scripts[rank][1]
 
@@ -216,27 +165,11 @@ class Network(AbstractContextManager["Network"]):
         slice_cycles: int = _SLICE_CYCLES,
         progress: Callable[[int], None] | None = None,
     ) -> bool:
-        """Clock the network until all scripts are over.
+        """Clock the network until all scripts are over, or for `max_cycles`; True if all are over.
 
-        Parameters
-        ----------
-        max_cycles : int
-            Stop after so many cycles.
-        slice_cycles : int
-            It may go on for so many cycles after the last script is over, at most for as long as
-            the shortest link is.
-        progress : callable, optional
-            Called with the cycles run, every some thousand cycles.
-
-        Returns
-        -------
-        bool
-            True if all scripts are over.
-
-        Raises
-        ------
-        DeviceError
-            If an interface asks for memory it does not have, or sends where there is no link.
+        It may go on for `slice_cycles` after the last script, at most for as long as the shortest
+        link is. Raises DeviceError if an interface asks for memory it does not have, or sends
+        without a link.
         """
         first, status = self.cycle, Status.RUNNING
         while status == Status.RUNNING and self.cycle - first < max_cycles:
@@ -259,7 +192,7 @@ class Network(AbstractContextManager["Network"]):
         self._native.reset(self._handle, cycles)
 
     def hold_switches(self, level: bool) -> None:
-        """Hold the reset pin of all switches, or let them go; nothing is clocked here."""
+        """Hold the reset pin of all switches, or release it; nothing is clocked here."""
         self._native.hold_switches(self._handle, level)
 
     def switches_down(self) -> list[int]:
@@ -274,7 +207,7 @@ class Network(AbstractContextManager["Network"]):
         return int(self.results(rank)["value"][0]) if self.run(max_cycles) else None
 
     def inject(self, fault: tuple[int, ...]) -> bool:
-        """Let a fault strike, see `injection`; False if the library has no such one."""
+        """Let a fault strike, see `injection`; False if the library cannot inject it."""
         return self._native.inject(self._handle, fault)
 
     def heal(self) -> None:
@@ -290,12 +223,8 @@ class Network(AbstractContextManager["Network"]):
         self._native.forget(self._handle)
 
     def sent(self) -> npt.NDArray[Any]:
-        """Messages whose head flit left since `forget_messages`, in order of time.
-
-        Returns
-        -------
-        structured array
-            Fields cycle, num_payload (payload flits so far), flow, sequence, rank, port, op.
+        """Messages whose head flit left since `forget_messages`, in order of time: fields of
+        `native.EVENT`.
         """
         return self._native.events(self._handle, self.topology.num_ranks, 0)
 
@@ -304,36 +233,20 @@ class Network(AbstractContextManager["Network"]):
         return self._native.events(self._handle, self.topology.num_ranks, 1)
 
     def crossings(self) -> tuple[int | None, list[Crossings]]:
-        """What went onto each shared link since `forget_messages`, until a fault was first sent.
-
-        Returns
-        -------
-        cycle of that (None if there was none), and per link
-            its messages in the order of heads, fields low and high (the head's first 16 bytes),
-            num_flits so far, vc and ended, and the flits that its far end has taken, by channel.
+        """Cycle of the first fault sent on shared links since `forget_messages` (None if there was
+        none), and per link the messages that went onto it until then, fields of `native.CROSSING`,
+        and the flits that its far end has taken, by channel.
         """
         links = range(self.topology.num_links)
         crossings = [self._native.crossings(self._handle, link) for link in links]
         return self._native.stopped(self._handle), crossings
 
     def trace_to(self, path: Path, first_cycle: int = 0, last_cycle: int | None = None) -> None:
-        """Write a waveform of all interfaces; the library must have been built for its kind.
+        """Write a waveform of all interfaces, which has its name from `close` on; the library must
+        have been built for its kind.
 
-        The file has its name from `close` on.
-
-        Parameters
-        ----------
-        path : Path
-        first_cycle, last_cycle : int
-            First cycle in the file, and the one after the last, counted from now. Time 0 is
-            now, and a cycle takes a nanosecond.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        DeviceError
-            If the library writes no waveforms.
+        First cycle, and the one after the last, are counted from now, which is time 0; a cycle
+        takes a nanosecond. Raises OSError or DeviceError if the file cannot be written.
         """
         last = 2**63 if last_cycle is None else last_cycle
         with contextlib.ExitStack() as stack:

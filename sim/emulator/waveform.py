@@ -10,28 +10,12 @@ __all__ = ["Waveform"]
 
 @dataclass(frozen=True)
 class Waveform:
-    """A file to dump waveforms into.
+    """A file to dump waveforms into; raises ValueError for another ending, or cycles out of order."""
 
-    Parameters
-    ----------
-    path : Path
-        Its ending says which kind, `.vcd` or `.fst`.
-    first_cycle, last_cycle : int or None
-        First cycle of a collective that is dumped, and the one after the last; None is the end.
-    ports_only : bool
-        Ports of interfaces and switches with the wires of their top modules, and nothing below: a
-        file of a thirtieth of the size.
-
-    Raises
-    ------
-    ValueError
-        If the ending or the cycles make no sense.
-    """
-
-    path: Path
-    first_cycle: int = 0
-    last_cycle: int | None = None
-    ports_only: bool = False
+    path: Path  # its ending says which kind: .vcd or .fst
+    first_cycle: int = 0  # of a collective
+    last_cycle: int | None = None  # the one after the last; None is the end
+    ports_only: bool = False  # wires of the top modules only: a thirtieth of the size
 
     def __post_init__(self) -> None:
         """Check ending and window."""

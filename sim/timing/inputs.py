@@ -38,23 +38,8 @@ _MOST_SKEW = 2**32 - 1
 
 
 def lowered_onto(schedule: Schedule, topology: Topology) -> Schedule:
-    """The schedule lowered onto a network: as it is, or through switches attached to its ranks.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    topology : Topology
-        Of the network: the schedule's, or that `with_switches`.
-
-    Returns
-    -------
-    Schedule
-        On the network's topology, row for row the same transfers.
-
-    Raises
-    ------
-    ValueError
-        If the network has other ranks or links.
+    """The schedule lowered onto a network, row for row: as it is, or through switches attached to
+    its ranks. Raises ValueError if the network has other ranks or links.
     """
     if _alike(schedule.topology, topology):
         return schedule
@@ -76,19 +61,9 @@ def _alike(one: Topology, other: Topology) -> bool:
 def check_buffers(
     schedule: Schedule, buffers: Sequence[Buffers], dtypes: Collection[str] = tuple(DTYPES)
 ) -> Buffers:
-    """Return the first of several sets of buffers, or raise where they are not alike and right.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        What they are for.
-    buffers : sequence of float32, int32 or bfloat16 arrays, each of shape (num_ranks, n)
-    dtypes : collection of str
-        Types that the interfaces are built for.
-
-    Raises
-    ------
-    TypeError, ValueError
+    """First of several sets of buffers, each of shape (num_ranks, n); raises TypeError or
+    ValueError where they differ, or their type is not among `dtypes`, those that interfaces are
+    built for.
     """
     if not buffers:
         raise ValueError("Buffers must be at least one set, not none")
@@ -110,12 +85,8 @@ def check_buffers(
 
 
 def check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
-    """Return the skews of all ranks, 0 where none are given.
-
-    Raises
-    ------
-    ValueError
-        If there is not one per rank, or one is no whole number of cycles that a host can wait.
+    """Skews of all ranks in cycles, 0 where none are given; raises ValueError unless there is one
+    per rank that a host can wait.
     """
     if skews is None:
         return [0] * num_ranks
@@ -129,17 +100,8 @@ def check_skews(skews: Sequence[int] | None, num_ranks: int) -> list[int]:
 
 
 def memory_of(buffers: Sequence[Buffers], num_flits: int, flit_bytes: int) -> npt.NDArray[np.uint8]:
-    """Memory of all ranks with one buffer after the other, each padded with zeros.
-
-    Parameters
-    ----------
-    buffers : sequence of arrays, each of shape (num_ranks, n)
-    num_flits, flit_bytes : int
-        Of the longest buffer, and of a flit.
-
-    Returns
-    -------
-    uint8 array, shape (num_ranks, num_buffers, num_flits * flit_bytes)
+    """Memory of all ranks, one buffer after the other, each padded with zeros to `num_flits`:
+    uint8, shape (num_ranks, num_buffers, num_flits * flit_bytes).
     """
     num_ranks = len(buffers[0])
     memory = np.zeros((num_ranks, len(buffers), num_flits * flit_bytes), dtype=np.uint8)
@@ -150,17 +112,8 @@ def memory_of(buffers: Sequence[Buffers], num_flits: int, flit_bytes: int) -> np
 
 
 def elements_of(memory: npt.NDArray[np.uint8], like: Buffers) -> Buffers:
-    """Elements of all ranks out of their memory, without the padding.
-
-    Parameters
-    ----------
-    memory : uint8 array, shape (num_ranks, num_bytes)
-    like : array, shape (num_ranks, n)
-        Its shape and type are those of the result.
-
-    Returns
-    -------
-    array, shape (num_ranks, n)
+    """Elements of all ranks in the shape and type of `like`, from memory of shape (num_ranks,
+    num_bytes).
     """
     content = memory[:, : like.shape[1] * like.dtype.itemsize]
     return np.ascontiguousarray(content).view(like.dtype).reshape(like.shape)
@@ -170,18 +123,12 @@ _WHOLE = {"dependency": DEPENDENCIES[0], "flow_control": FLOW_CONTROLS[0]}
 
 
 def shares_links(schedule: Schedule) -> bool:
-    """Whether it runs through switches, of the network or attached to ranks."""
+    """Whether a schedule runs through switches, of the network or attached to ranks."""
     return lowered(schedule).topology.num_switches > 0
 
 
 def check_private(topology: Topology, link_model: LinkModel) -> None:
-    """Refuse what only interfaces on private links do, on a network whose links are shared.
-
-    Raises
-    ------
-    ScheduleError
-        If flits are to be forwarded.
-    """
+    """Raise ScheduleError for forwarding, which only interfaces on private links do."""
     if link_model.forward_flits:
         raise ScheduleError(
             f"{topology.name}: forward_flits must be 0 in interfaces on shared links, not "
@@ -190,19 +137,8 @@ def check_private(topology: Topology, link_model: LinkModel) -> None:
 
 
 def check_store_and_forward(schedule: Schedule, link_model: LinkModel) -> None:
-    """Raise unless messages wait for nothing once they have begun, and have one head.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that is run on shared links.
-    link_model : LinkModel
-        Its `dependency` and `flow_control`.
-
-    Raises
-    ------
-    ScheduleError
-        If these are not "chunk" and "message".
+    """Raise ScheduleError unless a schedule on shared links runs by whole chunks and messages: once
+    begun, a message waits for nothing, and has one head.
     """
     for what, whole in _WHOLE.items():
         found = getattr(link_model, what)

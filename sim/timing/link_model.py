@@ -28,29 +28,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class MemoryTiming:
-    """How memory strays from its fixed latency.
+    """Random latency of memory beyond the fixed one; raises ValueError for numbers out of range."""
 
-    Parameters
-    ----------
-    extra_cycles : int
-        Each request takes up to so many cycles more, drawn per channel and request.
-    stall_percent : int
-        Cycles out of a hundred in which a channel takes no request.
-    seed : int
-        Of the random numbers; equal seeds give equal runs.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    extra_cycles: int = 0
-    stall_percent: int = 0
-    seed: int = 1
+    extra_cycles: int = 0  # at most, drawn per channel and request
+    stall_percent: int = 0  # of cycles in which a channel takes no request
+    seed: int = 1  # equal seeds give equal runs
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
         for name, most in (("extra_cycles", 2**20), ("stall_percent", 99), ("seed", 2**63 - 1)):
             value = getattr(self, name)
             if not 0 <= value <= most:
@@ -78,22 +62,9 @@ _POWERS_OF_TWO = "flit_bytes", "submessage_flits", "forward_flits"
 
 
 def problem_with(name: str, value: float) -> str | None:
-    """What is wrong with a size that interfaces are built with, their clock or their memory.
+    """What is wrong with a size that interfaces are built with, their clock or their memory: the
+    rule and the value, to stand behind the name; None where nothing is wrong.
 
-    Parameters
-    ----------
-    name : str
-        As a field of `Config`, "clock_ghz", "memory_read_cycles" or "memory_write_cycles".
-    value : float
-        An int, but for the clock.
-
-    Returns
-    -------
-    str or None
-        The rule and the value, to stand behind the name; None where nothing is wrong.
-
-    Examples
-    --------
     >>> problem_with("flit_bytes", 24), problem_with("flit_bytes", 32)
     ('must be a power of two, not 24', None)
     """

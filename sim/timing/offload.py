@@ -23,26 +23,14 @@ _SETTINGS = RunSettings("float32", 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Host:
-    """What drives an interface: how fast it loads a table, and what its calls take.
-
-    Parameters
-    ----------
-    write_cycles : int
-        Cycles from one register write to the next, at least 1.
-    call_us : float
-        Microseconds from a call to the start of the interfaces, and from done to the return.
-
-    Raises
-    ------
-    ValueError
-        If a figure is out of range.
+    """Host of an interface: how fast it loads a table, and the time of its calls. Raises ValueError
+    for figures out of range.
     """
 
-    write_cycles: int = WRITE_CYCLES
-    call_us: float = 0.0
+    write_cycles: int = WRITE_CYCLES  # from one register write to the next
+    call_us: float = 0.0  # from a call to the start of the interfaces, and from done to return
 
     def __post_init__(self) -> None:
-        """Refuse what no host takes."""
         if self.write_cycles < 1:
             raise ValueError(f"Write cycles must be at least 1, not {self.write_cycles!r}")
         if not 0 <= self.call_us < float("inf"):
@@ -56,23 +44,10 @@ class Host:
         *,
         lockstep: bool = False,
     ) -> int | None:
-        """Cycles to load tables and settings, all ranks at the same time, until they are checked.
+        """Cycles to load tables and settings, all ranks at the same time, until they are checked;
+        None where no interface holds the tables, or none can be built for the network.
 
-        That of the rank with the most rows counts; within 32 cycles of the emulated hosts.
-
-        Parameters
-        ----------
-        schedule : Schedule
-        num_flits : int
-            Of one rank's padded buffer.
-        link_model : LinkModel
-        lockstep : bool
-            Tables have a row for each step.
-
-        Returns
-        -------
-        int or None
-            None where no interface holds the tables, or none can be built for the network.
+        The rank with the most rows counts; within 32 cycles of the emulated hosts.
         """
         sent, sizes = as_sent(schedule), least_sizes(schedule, num_flits, lockstep=lockstep)
         if beyond_interfaces(sent, sizes) is not None:

@@ -51,42 +51,10 @@ def config_for(
 ) -> Config:
     """Sizes of an interface for every rank of a topology.
 
-    Ports are rounded up to 2, 4 or 8, the rest to powers of two from the defaults on, so that
-    most networks share one compiled interface.
-
-    Parameters
-    ----------
-    topology : Topology
-    link_model : LinkModel
-        Flits, buffers, and the memory's latency, which the queues cover; see `buffer_flits_on`.
-    num_rows, num_flows : int
-        What the largest table needs.
-    memory_flits : int
-        Flits of memory that are addressed.
-    num_classes : int
-        Virtual-channel classes where links are shared; one or more where there are switches.
-    max_children : int
-        Contributions to one sum at one rank, on shared links.
-    num_waves : int
-        Waves of a periodic schedule, or stages of its rows if these are more. Interfaces that
-        repeat tables do so for as many as their counts have room for.
-    dtypes : tuple of str
-        Types of elements that are reduced.
-    modes : tuple of str
-        What it can run in, see `Config`.
-
-    Returns
-    -------
-    Config
-
-    Raises
-    ------
-    TopologyError
-        If a rank has more links than an interface can have ports.
-    ScheduleError
-        If there are several waves, or flits to forward, where links are shared.
-    ValueError
-        If something else is beyond what an interface can have.
+    Ports are rounded up to 2, 4 or 8, the rest to powers of two from the defaults on, so that most
+    networks share one compiled interface. Interfaces that repeat tables do so for as many waves as
+    their counts have room for. Raises TopologyError, ScheduleError or ValueError for what no
+    interface can be built for.
     """
     most = int(topology.num_ports[: topology.num_ranks].max(initial=0))
     shared = num_classes > 0 or topology.num_switches > 0
@@ -124,7 +92,7 @@ def config_for(
 
 
 def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: bool) -> None:
-    """Raise if no interface does for the ranks of a network."""
+    """Raise if no interface suits the ranks of a network."""
     if most_ports > MAX_PORTS:
         raise TopologyError(
             f"{topology.name}: a rank has {most_ports} links, an interface at most {MAX_PORTS} "
@@ -138,25 +106,9 @@ def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: 
 
 
 def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:
-    """Bits that a link carries in a cycle: a flit's payload and all that travels with it.
-
-    Its `valid`, and the credits that come back, are not counted: coding and idle words of a
-    physical layer stand in their place.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Says how many virtual channels the links have.
-    link_model : LinkModel
-        Flits.
-
-    Examples
-    --------
-    >>> from multitree.topology.algorithms.build import build
-    >>> from multitree.topology.families.direct import torus
-    >>> model = LinkModel(flit_bytes=64)
-    >>> wire_bits_per_flit(build(torus(4, 4), "multitree"), model) - 8 * 64
-    40
+    """Bits that a link carries in a cycle: a flit's payload and its sideband, for as many virtual
+    channels as the schedule has. `valid` and the credits that come back are not counted: coding and
+    idle words of a physical layer stand in their place.
     """
     sent = as_sent(schedule)
     num_classes = 0
@@ -167,9 +119,8 @@ def wire_bits_per_flit(schedule: Schedule, link_model: LinkModel) -> int:
 
 
 def rows_per_rank(schedule: Schedule, *, lockstep: bool = False) -> npt.NDArray[np.int64]:
-    """Rows of each rank's table, int64 of shape (num_ranks,), of a schedule `as_sent`.
-
-    In lockstep a table has a row for each step in which the rank sends nothing.
+    """Rows of each rank's table, int64 of shape (num_ranks,), of a schedule `as_sent`; in lockstep
+    with one for each step in which the rank sends nothing.
     """
     num_rows = np.bincount(schedule.src, minlength=schedule.topology.num_ranks)
     if lockstep:
@@ -179,20 +130,8 @@ def rows_per_rank(schedule: Schedule, *, lockstep: bool = False) -> npt.NDArray[
 
 
 def least_sizes(schedule: Schedule, num_flits: int, *, lockstep: bool = False) -> dict[str, Any]:
-    """What a schedule needs of `config_for`: all its sizes but the types of elements.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    num_flits : int
-        Of one rank's buffer.
-    lockstep : bool
-        Tables have a row for each step in which a rank sends nothing.
-
-    Returns
-    -------
-    dict of str to int
-        For the interfaces of the network that `as_sent` asks for.
+    """Sizes that a schedule needs of `config_for`, all but the types of elements, for the
+    interfaces of the network that `as_sent` asks for; `num_flits` is that of one rank's buffer.
     """
     schedule = as_sent(schedule)
     sizes = {
@@ -219,29 +158,8 @@ def least_sizes(schedule: Schedule, num_flits: int, *, lockstep: bool = False) -
 
 
 def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | None:
-    """Why no interface holds a schedule's tables, however large it is built.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    sizes : mapping of str to int
-        Its `least_sizes`.
-
-    Returns
-    -------
-    str or None
-        What is too much, and how much may be; None where nothing is.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import ring
-    >>> from multitree.topology.algorithms.rings import build_ring
-    >>> schedule = build_ring(ring(4))
-    >>> sizes = least_sizes(schedule, 8)
-    >>> beyond_interfaces(schedule, sizes) is None
-    True
-    >>> beyond_interfaces(schedule, sizes | {"num_flows": 5000})
-    'flows must be at most 4096, not 5000'
+    """Why no interface holds a schedule's tables of some `least_sizes`, however large it is built:
+    sizes and limits; None where one does.
     """
     most_rows = MOST_SHARED_ROWS if sizes["num_classes"] else LIMITS["table_depth"][1]
     most = {
@@ -262,7 +180,7 @@ def beyond_interfaces(schedule: Schedule, sizes: Mapping[str, int]) -> str | Non
 
 
 def _most_waves(sizes: Mapping[str, int]) -> int:
-    """Waves that a table can be repeated for: counts have room for so many; none over switches."""
+    """Most waves that a table can be repeated for, by the width of counts; one over switches."""
     if sizes["num_classes"]:
         return 1
     needed = max(_DEFAULTS.address_width, int(sizes["memory_flits"]).bit_length())
@@ -271,10 +189,9 @@ def _most_waves(sizes: Mapping[str, int]) -> int:
 
 
 def emulated_dtypes(dtype: str) -> tuple[str, ...]:
-    """Types that an emulated interface is built with, so that few are compiled.
-
-    int32 and float32 without bfloat16, whose adders would cost the emulator a quarter more time;
-    all of them where it is asked for.
+    """Types that an emulated interface is built with, so that few are compiled: int32 and float32
+    without bfloat16, whose adders cost the emulator a quarter more time, or all where it is asked
+    for.
     """
     without = tuple(name for name in _DEFAULTS.dtypes if name != "bfloat16")
     return without if dtype in without else _DEFAULTS.dtypes
@@ -291,35 +208,20 @@ _ALIKE = 1 + 1e-9
 
 @dataclass(frozen=True)
 class LinkLimit:
-    """Links of equal speed and latency that carry less than they could.
+    """Links of equal speed and latency that carry less than they could."""
 
-    Parameters
-    ----------
-    link, src, dst : int
-        The first of them, and its ends.
-    num_links : int
-        How many they are.
-    bandwidth_gbytes_per_s, latency_ns : float
-        As the topology has them.
-    reached_gbytes_per_s : float
-        The most that they carry.
-    by : str
-        "interface": a port sends at most one flit per cycle. "buffer": at most a buffer of flits
-        is in flight in the round trip of a credit.
-    buffer_flits, needed_flits : int
-        Of the link buffer as it is, and as it would have to be to be no limit.
-    """
-
-    link: int
+    link: int  # the first of them, and its ends
     src: int
     dst: int
     num_links: int
     bandwidth_gbytes_per_s: float
     latency_ns: float
-    reached_gbytes_per_s: float
+    reached_gbytes_per_s: float  # at most
+    # "interface": a port sends at most one flit per cycle; "buffer": at most a buffer of flits is
+    # in flight in the round trip of a credit.
     by: str
     buffer_flits: int
-    needed_flits: int
+    needed_flits: int  # of a buffer that would be no limit
 
     def __str__(self) -> str:
         """A sentence for people."""
@@ -341,27 +243,11 @@ class LinkLimit:
 
 
 def link_limits(topology: Topology, link_model: LinkModel) -> tuple[LinkLimit, ...]:
-    """Links that interfaces cannot keep busy, by speed and latency.
+    """Links that interfaces cannot keep busy, by speed and latency, the lowest link first.
 
-    Parameters
-    ----------
-    topology : Topology
-    link_model : LinkModel
-        Clock, flits and buffers.
-
-    Returns
-    -------
-    tuple of LinkLimit
-        The lowest link first; empty where every link can be used at its speed.
-
-    Examples
-    --------
     >>> from multitree.topology.families.direct import ring
     >>> link_limits(ring(4), LinkModel())
     ()
-    >>> print(*link_limits(ring(4), LinkModel(buffer_flits=153)))  # doctest: +NORMALIZE_WHITESPACE
-    link 0 (0 -> 3) and 7 more like it: 8 of 16 GB/s is the most that is used, since a buffer of
-    153 flits is less than the 306 of a round trip of 150 ns each way (--buffer-flits)
     """
     port = link_model.link_gbytes_per_s
     depth = link_model.buffer_flits_on(topology)

@@ -119,7 +119,7 @@ class Trace:
 
 
 def _frozen(values: npt.NDArray[Any]) -> IntArray:
-    """An array of the same values that is never written to."""
+    """A read-only array of the same values."""
     # Those of many waves are too long to copy without need.
     if values.dtype == np.int64 and values.base is None and not values.flags.writeable:
         return values
@@ -136,21 +136,9 @@ Events = npt.NDArray[Any]
 def turns_of(
     schedules: Sequence[Schedule], sent: Events, arrived: Events
 ) -> list[tuple[Events, Events]]:
-    """Share out the messages seen among the collectives that ran, one after the other.
-
-    A rank sends and takes all messages of a collective before the first one of the next.
-
-    Parameters
-    ----------
-    schedules : sequence of Schedule
-        What ran, header-only phases included.
-    sent, arrived : structured arrays
-        As `Network.sent` and `Network.arrived` return them, of these collectives only.
-
-    Returns
-    -------
-    list of (sent, arrived)
-        One pair per collective; what is too much goes to the last one.
+    """Messages seen, as `Network.sent` and `arrived` give them, shared out among the collectives
+    that ran one after the other: a pair per collective. A rank sends and takes all messages of one
+    before the first of the next; surplus messages go to the last.
     """
     shares = []
     for events, end in ((sent, "src"), (arrived, "dst")):
@@ -176,31 +164,12 @@ def trace_of(
     start: IntArray,
     done: IntArray,
 ) -> Trace:
-    """Find every transfer of a collective among its messages.
+    """Trace of a collective from its messages, a pair of `turns_of`; cycle 0 is the first rank's
+    start.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        What was asked for.
-    ran : Schedule
-        The same as the network carries it: perhaps through switches attached to ranks, and on
-        shared links `with_header_only_phase`, which adds messages that are no transfers.
-    num_flits : int
-        Of one rank's buffer.
-    turn : (sent, arrived), structured arrays
-        As `turns_of` returns them.
-    start, done : int64 arrays, shape (num_ranks,)
-        Cycles in which each rank was started, and said that it is done.
-
-    Returns
-    -------
-    Trace
-        Its cycle 0 is the first rank's start.
-
-    Raises
-    ------
-    DeviceError
-        If the messages are not those of what ran.
+    `ran` is the schedule as the network carries it: perhaps through switches attached to ranks, and
+    on shared links with a header-only phase, whose messages are no transfers. Raises DeviceError if
+    the messages are not those of `ran`.
     """
     topology, hops = schedule.topology, np.diff(schedule.route_offsets)
     carries = np.isin(ran.op, OPS_OF[schedule.collective])
@@ -226,18 +195,8 @@ def trace_of(
 
 
 def counts_of(schedule: Schedule, sent: Events, arrived: Events) -> tuple[IntArray, IntArray]:
-    """How often each transfer was sent, and has arrived: in how many waves.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        What ran.
-    sent, arrived : structured arrays
-        As `turns_of` returns them.
-
-    Returns
-    -------
-    int64 arrays, shape (num_transfers,)
+    """Number of waves in which each transfer was sent, and has arrived: two arrays of int64, shape
+    (num_transfers,).
     """
     counts = []
     for wanted, keys in zip(_wanted(schedule), _found(schedule, sent, arrived), strict=True):
