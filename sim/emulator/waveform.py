@@ -10,7 +10,7 @@ __all__ = ["Waveform"]
 
 @dataclass(frozen=True)
 class Waveform:
-    """A file to dump waveforms into; raises ValueError for another ending, or cycles out of order."""
+    """A file to dump waveforms into; raises ValueError for other endings, or unordered cycles."""
 
     path: Path  # its ending says which kind: .vcd or .fst
     first_cycle: int = 0  # of a collective
