@@ -1,7 +1,7 @@
-"""Topologies as GraphML: XML that need not be trusted, read into a networkx graph."""
+"""Topologies as GraphML: untrusted XML, read into a networkx graph."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from xml.parsers import expat
@@ -43,21 +43,18 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.AS
 # Not "01" too, which would be the same node as "1".
 _ID = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _Rule = Callable[[str, str], Any]
+_ON_ALL = {"link", "port", "num_ports"}
+"""Data that all edges, or all nodes, must have where they are read."""
 
 
 @dataclass(slots=True)
 class _Element:
-    """A graph, node or edge: line and column, id or both ends, and its data by their names."""
+    """A graph, node or edge: line and column, id or both ends, and texts of data by their names."""
 
     place: str
     tag: str
     ends: tuple[str, ...] = ()
-    data: dict[str, Any] = field(default_factory=dict)
-
-    def convert(self, rules: Mapping[str, _Rule]) -> None:
-        """Replace the texts of known data by their values, each by the rule of its name."""
-        for name in rules.keys() & self.data.keys():
-            self.data[name] = rules[name](f"{self.place}: {name}", self.data[name])
+    data: dict[str, str] = field(default_factory=dict)
 
 
 def topology_of_graphml(text: str, name: str, keys: LinkKeys) -> Topology:
@@ -68,25 +65,20 @@ def topology_of_graphml(text: str, name: str, keys: LinkKeys) -> Topology:
     """
     reader = _Reader()
     reader.read(text)
-    head, defaults = reader.graph, reader.defaults
-    _fill_in([head], defaults["graph"], set())
-    head.convert({"schema": _schema})
+    ((_, head),) = _converted([reader.graph], reader.defaults["graph"], {"schema": _schema})
     made = nx.MultiDiGraph() if reader.directed else nx.MultiGraph()
-    made.graph |= head.data
-    of_links = (BANDWIDTH, LATENCY, *(key.name for key in (keys.bandwidth, keys.latency) if key))
-    _fill_in(reader.nodes, defaults["node"], {"kind", "name", "num_ports"})
-    _fill_in(reader.edges, defaults["edge"], {"link", "port", *of_links})
-    has_ids = reader.directed and _any_has("link", reader.edges)
-    has_ports = has_ids and "schema" in head.data
-    _convert_nodes(reader.nodes, has_ports=has_ports)
-    _convert_edges(reader.edges, of_links, has_ids=has_ids, has_ports=has_ports)
+    made.graph |= head
+    has_ids = reader.directed and reader.any_has("link", reader.edges)
+    has_ports = has_ids and "schema" in head
     # Numbers only where all ids are, so that they sort as in a graph made in Python.
     ids = [node.ends[0] for node in reader.nodes]
     node_type = int if all(map(_ID.fullmatch, ids)) else str
-    # From lists, since keyword arguments could be called like parameters of networkx.
-    made.add_nodes_from((node_type(node.ends[0]), node.data) for node in reader.nodes)
+    # From tuples, since keyword arguments could be called like parameters of networkx.
+    made.add_nodes_from((node_type(node), data) for node, data in _nodes(reader, has_ports))
+    numbers = (BANDWIDTH, LATENCY, *(key.name for key in (keys.bandwidth, keys.latency) if key))
+    edges = _edges(reader, dict.fromkeys(numbers, _positive), has_ids, has_ports)
     made.add_edges_from(
-        (*map(node_type, edge.ends), key, edge.data) for key, edge in enumerate(reader.edges)
+        (*map(node_type, ends), key, data) for key, (ends, data) in enumerate(edges)
     )
     return Topology(name, **from_networkx(made, name, keys)._asdict())
 
@@ -97,61 +89,57 @@ def _schema(place: str, text: str) -> str:
     return choice(place, text, [SCHEMA])
 
 
-def _fill_in(elements: list[_Element], defaults: dict[str, str], known: set[str]) -> None:
-    """Give elements the defaults of known data, and the first of them all, which are reported."""
-    # Not all of them all: many keys times many edges would be far more than the file.
-    read = {name: text for name, text in defaults.items() if name in known}
-    for number, element in enumerate(elements):
-        element.data = (read if number else defaults) | element.data
-
-
-def _any_has(name: str, elements: Iterable[_Element]) -> bool:
-    return any(name in element.data for element in elements)
-
-
-def _required(name: str, elements: list[_Element], rule: _Rule) -> dict[str, _Rule]:
-    """The rule of data that all elements must have where some have them; else none."""
-    if not _any_has(name, elements):
-        return {}
-    for element in elements:
-        if name not in element.data:
-            what = f"data {name} of {element.tag}"
-            raise ContentError(f"{element.place}: {what} must be there, not missing")
-    return {name: rule}
-
-
-def _convert_nodes(nodes: list[_Element], *, has_ports: bool) -> None:
+def _nodes(reader: "_Reader", has_ports: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Id and data of each node."""
     rules: dict[str, _Rule] = {
         "kind": lambda place, text: choice(place, text, ("rank", "switch")),
         "name": lambda place, text: label(place, text, MAX_NAME),
     }
-    if has_ports:
-        rules |= _required("num_ports", nodes, _whole_within(0, MOST_PORTS))
-    for node in nodes:
-        node.convert(rules)
-        if "name" not in node.data:
+    if has_ports and reader.any_has("num_ports", reader.nodes):
+        rules["num_ports"] = _whole_within(0, MOST_PORTS)
+    for node, data in _converted(reader.nodes, reader.defaults["node"], rules):
+        if "name" not in data:
             label(f"{node.place}: id", node.ends[0], MAX_NAME)
+        yield node.ends[0], data
 
 
-def _convert_edges(
-    edges: list[_Element], numbers: Iterable[str], *, has_ids: bool, has_ports: bool
-) -> None:
-    rules: dict[str, _Rule] = dict.fromkeys(numbers, _positive)
+def _edges(
+    reader: "_Reader", rules: dict[str, _Rule], has_ids: bool, has_ports: bool
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Ends and data of each edge."""
     if has_ids:
-        rules |= _required("link", edges, _whole_within(0, len(edges) - 1))
-    if has_ports:
-        rules |= _required("port", edges, _whole_within(0, MOST_PORTS - 1))
+        rules["link"] = _whole_within(0, len(reader.edges) - 1)
+    if has_ports and reader.any_has("port", reader.edges):
+        rules["port"] = _whole_within(0, MOST_PORTS - 1)
     seen: set[int] = set()
-    for edge in edges:
-        edge.convert(rules)
+    for edge, data in _converted(reader.edges, reader.defaults["edge"], rules):
         if edge.ends[0] == edge.ends[1]:
             wrong = f"edge must join two different nodes, not {shown(edge.ends)}"
             raise ContentError(f"{edge.place}: {wrong}")
         if has_ids:
-            link = edge.data["link"]
+            link = data["link"]
             if link in seen:
                 raise ContentError(f"{edge.place}: link must be there once, not again {link}")
             seen.add(link)
+        yield edge.ends, data
+
+
+def _converted(
+    elements: list[_Element], defaults: dict[str, str], rules: dict[str, _Rule]
+) -> Iterator[tuple[_Element, dict[str, Any]]]:
+    """Each element, and its data with defaults, texts converted by the rules of their names."""
+    # The first has all defaults, which are reported if no rule reads them. Were all others to have
+    # them, too, many keys times many edges would be far more than the file.
+    read = {name: text for name, text in defaults.items() if name in rules}
+    for number, element in enumerate(elements):
+        data: dict[str, Any] = (read if number else defaults) | element.data
+        element.data = {}  # networkx keeps a copy
+        for name in rules.keys() & data.keys():
+            data[name] = rules[name](f"{element.place}: {name}", data[name])
+        for name in _ON_ALL & rules.keys() - data.keys():
+            what = f"data {name} of {element.tag}"
+            raise ContentError(f"{element.place}: {what} must be there, not missing")
+        yield element, data
 
 
 def _whole_within(least: int, most: int) -> _Rule:
@@ -241,6 +229,12 @@ class _Reader:
             place = f"line {error.lineno}, column {error.offset + 1}"
             what = expat.ErrorString(error.code)
             raise ContentError(f"{place} must be XML, not: {what}") from None
+
+    def any_has(self, name: str, elements: list[_Element]) -> bool:
+        """Whether some nodes, or some edges, have data of a name."""
+        return any(
+            name in element.data or name in self.defaults[element.tag] for element in elements
+        )
 
     @property
     def graph(self) -> _Element:
