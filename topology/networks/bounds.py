@@ -197,7 +197,7 @@ def bound_steps(topology: Topology) -> int:
     Switches pass a message on within a step, so with them the distance counts for nothing.
     """
     num_ranks = topology.num_ranks
-    # The phases turn into each other by reversing all links, so the better of both degrees counts.
+    # Sums of the reduce-scatter leave ranks, chunks of the all-gather enter: the better one counts.
     least = max(int(degree[:num_ranks].min()) for degree in (topology.degree, topology.in_degree))
     chunks_per_link = -(-(num_ranks - 1) // least)
     return chunks_per_link if topology.num_switches else max(chunks_per_link, topology.diameter)
