@@ -14,11 +14,6 @@ from multitree.sim.cocotb.simulators import SIMULATORS, missing
 FAST = ["--dtypes", "int32", "--size", "512"]
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def needs(simulator):
     if lack := missing(simulator):
         pytest.skip(lack)

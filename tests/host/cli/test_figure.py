@@ -11,11 +11,6 @@ from multitree.host.evaluation.make import FIGURES
 ARGUMENTS = ["figure", "table-size", "--networks", "torus:3x3,torus:4x4"]
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def printed(capsys, *arguments):
     assert main([*arguments]) == 0
     return capsys.readouterr().out

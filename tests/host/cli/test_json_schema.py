@@ -19,7 +19,7 @@ from multitree.host.report_schema import _schema_of, json_schema
 from multitree.nic.driver.commands import PortCounts
 from multitree.nic.driver.config import Config
 from multitree.sim.timing.sizing import LinkLimit
-from tests.host.cli.test_cli import COMMANDS, needs_rtl
+from tests.host.cli.commands import COMMANDS, needs_rtl, run
 
 SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -167,3 +167,16 @@ def test_the_keys_of_an_interface_are_those_of_its_configuration(capsys, monkeyp
 def test_the_demo_prints_what_the_schema_says(capsys, monkeypatch):
     monkeypatch.setattr(cli_verilog, "SIZE_BYTES", 4096)
     assert problems(printed(capsys, ["demo"])) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command != "verilog"])
+def test_without_json_people_read_lines(capsys, command):
+    status, out, _ = run(capsys, command, *COMMANDS[command])
+    assert status == 0
+    assert len(out.splitlines()) > 3
+    assert "{" not in out
+
+
+def test_every_command_has_an_example_here():
+    assert set(cli_main.COMMANDS) == set(COMMANDS) | {"demo", "schema"}

@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
+import multitree
 from multitree.host.cli import process
 from multitree.host.cli.main import COMMANDS, load_command, main
+from tests.host.cli.commands import printed_json
 
 LOADED = """
 import sys
@@ -76,3 +78,22 @@ def test_a_runtime_error_without_a_status_is_raised():
 
     with pytest.raises(RecursionError):
         process.run_command(fails)
+
+
+def test_every_name_of_the_door_can_be_imported():
+    assert all(getattr(multitree, name) for name in multitree.__all__)
+    assert set(multitree.__all__) <= set(dir(multitree))
+    with pytest.raises(AttributeError, match="no attribute 'all_reduce'"):
+        _ = multitree.all_reduce
+
+
+def test_doctor_empties_the_cache(capsys, monkeypatch, tmp_path):
+    cache = tmp_path / "cache"
+    (cache / "library-0123").mkdir(parents=True)
+    (cache / "library-0123" / "network.so").write_bytes(b"x" * 1000)
+    monkeypatch.setenv("MULTITREE_CACHE", str(cache))
+    data = printed_json(capsys, "doctor")
+    assert data["cache"] == {"path": str(cache), "size_bytes": 1000}
+    assert data["cleared_bytes"] is None
+    data = printed_json(capsys, "doctor", "--clear-cache")
+    assert (data["cleared_bytes"], data["cache"]["size_bytes"]) == (1000, 0)

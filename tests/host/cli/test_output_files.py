@@ -12,11 +12,6 @@ from multitree.host.design.names import DesignNames
 from tests.topology.test_file_io import contents, file_limit
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def refused(capsys, *arguments):
     """What a command says that cannot write, in one sentence and with status 2."""
     assert main(list(arguments)) == 2

@@ -21,7 +21,7 @@ from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.specs import parse_topology
-from tests.host.cli.test_cli import needs_rtl
+from tests.host.cli.commands import needs_rtl
 
 MODEL = LinkModel()
 CASES = [
