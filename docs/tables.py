@@ -10,7 +10,7 @@ from pathlib import Path
 from multitree.host.cli.main import COMMANDS, load_command
 from multitree.host.evaluation.definition import REQUIRED
 from multitree.host.evaluation.point import Point
-from multitree.host.parameters import PARAMETERS, swept_parameters
+from multitree.host.parameters import DEFAULT_ALGORITHM, PARAMETERS, swept_parameters
 from multitree.host.report_keys import key_table
 from multitree.host.report_schema import meaning_of
 from multitree.topology.algorithms.registry import ALGORITHMS
@@ -32,6 +32,13 @@ def specs(family):
     return ", ".join(f"`{example}`" for example in family.examples)
 
 
+# What help lists, and what pages link to in its place.
+LISTS = {
+    ", ".join(name for name in ALGORITHMS if name != DEFAULT_ALGORITHM): "the others",
+    ", ".join(family.examples[-1] for family in FAMILIES.values()): (
+        "a [family](schedules.md#families-and-numbering-of-links) with its sizes"
+    ),
+}
 OPTION_HEADS = "option", "values", "default", "commands", "what"
 KEY_HEADS = "key", "values", "without the key", "what"
 
@@ -62,6 +69,14 @@ def values_of(row):
     return "true, false" if isinstance(row.default, bool) else f"`{row.metavar}`"
 
 
+def help_of(row):
+    """What a parameter is, without lists that have tables of their own."""
+    text = row.help
+    for listed, link in LISTS.items():
+        text = text.replace(listed, link)
+    return text
+
+
 def options():
     """Rows of options that several commands share, with the commands that take them."""
     taken = {
@@ -75,7 +90,7 @@ def options():
             plain = row.default is None or row.default is False
             values = "" if isinstance(row.default, bool) else values_of(row)
             default = "" if plain else shown(row.default)
-            yield [f"`{row.option}`", values, default, commands.removesuffix(" but "), row.help]
+            yield [f"`{row.option}`", values, default, commands.removesuffix(" but "), help_of(row)]
 
 
 def sweep_keys():
@@ -84,7 +99,7 @@ def sweep_keys():
     for key, row in swept_parameters().items():
         without = "must be there" if key in REQUIRED else shown(getattr(plain, row.key))
         values = values_of(row) + (", null" if without == "null" else "")
-        yield [f"`{key}`", values, without, row.help]
+        yield [f"`{key}`", values, without, help_of(row)]
 
 
 def meanings(name, prefix="", command=""):

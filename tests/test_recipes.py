@@ -15,6 +15,7 @@ from tests.repository import ROOT, listed_files
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 FILE = re.compile(r"^`([\w./-]+)`", re.M)
+CACHES = {".pytest_cache", ".ruff_cache"}
 MOST_FILES = 4
 
 
@@ -59,7 +60,7 @@ def changed(copy):
     for path in filter(Path.is_file, copy.rglob("*")):
         place = path.relative_to(copy)
         original = ROOT / place
-        passing = place.parts[0] == ".pytest_cache" or path.suffix == ".html"
+        passing = place.parts[0] in CACHES or path.suffix == ".html"
         if not passing and not (original.exists() and filecmp.cmp(original, path, shallow=False)):
             found.add(str(place))
     return found
