@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.test_changes import commit, git
 from tests.tiers import QUARTERS, ROTATION, of_ci, quarter, quarter_of, sampled
 
 HERE = Path(__file__).parent
@@ -173,6 +174,35 @@ def test_four_quarters_run_every_test_whatever_its_marks():
     assert {id(each) for part in parts for each in part} == {*map(id, items)}
     for part in parts:
         assert 8 * (3 + 3 + 1 + 1) < len(part) < len(items)
+
+
+def test_a_dear_test_that_a_change_reaches_runs_whole_and_a_long_one_does_not():
+    items = [
+        item(f"tests/test_{name}.py::test_it[{mark}{number}]", mark)
+        for name in "ab"
+        for mark in ("dear", "long")
+        for number in range(3)
+    ]
+    other = (quarter_of(items[0]) + 1) % QUARTERS
+    kept = of_ci(items, other, lambda path: path == "tests/test_a.py")
+    assert [each.nodeid for each in kept] == [
+        *(f"tests/test_a.py::test_it[dear{number}]" for number in range(3)),
+        "tests/test_b.py::test_it[dear0]",
+    ]
+
+
+@pytest.mark.slow
+def test_changes_since_the_number_was_raised_are_said_and_run_dear_tests(tmp_path):
+    other = {"MULTITREE_QUARTER": str(quarter_of(item("x.py::test_dear")) + 1)}
+    _, printed = outcome(tmp_path, MANY, "--ci", **other)
+    assert "git cannot read the history" in printed and "only the quarter runs whole" in printed
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("__pycache__\n")
+    commit(tmp_path)
+    _, printed = outcome(tmp_path, MANY, "-s", "--ci", **other)
+    assert "0 files changed since" in printed and "dear 1" not in ran(printed)
+    _, printed = outcome(tmp_path, MANY + "\n", "-s", "--ci", **other)
+    assert "1 files changed since" in printed and {"dear 1", "dear 2"} < {*ran(printed)}
 
 
 def test_a_quarter_stays_where_the_file_moves_and_is_one_for_all_sets_but_for_rules():
