@@ -23,6 +23,8 @@ from typing import Any
 import _ranks
 import numpy as np
 
+from multitree import Communicator, parse_topology
+
 ROOT = Path(__file__).resolve().parents[1]
 VERILOG = (
     "ring:4",
@@ -138,8 +140,6 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 def digest_of_sum(spec: str, algorithm: str, dtype: str, engine: str) -> str:
     """A hash of the bits of one all-reduce of tensors by an engine."""
     import torch
-
-    from multitree import Communicator, parse_topology
 
     topology = parse_topology(spec)
     given = torch.from_numpy(values((topology.num_ranks, LENGTH), dtype))
