@@ -8,7 +8,7 @@ from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["check_once", "format_size", "paced", "parse_size", "parse_sizes"]
+__all__ = ["check_once", "cost_model_for", "format_size", "parse_size", "parse_sizes"]
 
 _UNITS = {
     **{"": 1, "b": 1},
@@ -66,6 +66,6 @@ def format_size(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
-def paced(model: LinkModel, size_bytes: int) -> Callable[[Topology], CostModel]:
+def cost_model_for(model: LinkModel, size_bytes: int) -> Callable[[Topology], CostModel]:
     """From a topology to the cost model of a buffer of so many bytes, for builders."""
     return partial(model.cost_model, num_flits=model.num_flits(size_bytes, 1))

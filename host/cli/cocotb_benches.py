@@ -21,17 +21,17 @@ from multitree.host.cli.output import (
     print_pairs,
     print_table,
 )
+from multitree.host.cli.process import FAILED
 from multitree.host.cli.verilog import BENCH_SIZE, Design
 from multitree.host.design.names import PREFIX
 from multitree.host.parameters import parameter
-from multitree.host.sizes import paced, parse_size
+from multitree.host.sizes import cost_model_for, parse_size
 
 if TYPE_CHECKING:
     from multitree.sim.cocotb.runs import BenchRuns, RunOptions
 
 __all__ = ["cocotb"]
 
-FAILED = 1
 _CLOCK_NS = 2
 _NEEDED = ("cocotb", "cocotbext.axi")
 
@@ -86,7 +86,7 @@ def cocotb(
         check_folder(out)
         size_bytes, model = parse_size(size), clock.model()
         built, _ = build_schedule(
-            spec, ScheduleOptions(algorithm), network, paced(model, size_bytes)
+            spec, ScheduleOptions(algorithm), network, cost_model_for(model, size_bytes)
         )
         design = Design(built, size_bytes, model, memory, PREFIX, dtypes=tuple(dtypes.split(",")))
         plan = design.benches(size, rank=rank, crossings=crossings)

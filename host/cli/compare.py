@@ -13,6 +13,7 @@ from multitree.host.cli.options import (
     with_options,
 )
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes, print_table
+from multitree.host.cli.process import FAILED
 from multitree.host.report import WorkReport, bound_of
 from multitree.host.runner import Runner, Seeded, check_some_ran
 from multitree.host.sizes import check_once, format_size, parse_sizes
@@ -32,8 +33,6 @@ __all__ = [
     "report_cells",
     "shown_cells",
 ]
-
-FAILED = 1
 
 
 COLUMNS = [

@@ -193,7 +193,7 @@ def job(
     check_some_ran(topology, results)
     for sentence in _warnings(asked, topology):
         network.warn(sentence)
-    report = head_of(asked, topology) | {"overlap": overlap, "results": results}
+    report = _shared_keys(asked, topology) | {"overlap": overlap, "results": results}
     report["bucket_bytes"] = list(bucket_bytes) if overlap == "buckets" else None
     model = models[schemes[0]]
     report |= {"memory_cycles": memory_cycles} | clock.figures(topology, model)
@@ -241,7 +241,7 @@ COLUMNS = (
 )
 
 
-def head_of(job: Job, topology: Topology) -> dict[str, Any]:
+def _shared_keys(job: Job, topology: Topology) -> dict[str, Any]:
     """What is the same for all algorithms, for programs."""
     return {
         "job": job.name,

@@ -262,8 +262,8 @@ def build_compactly(
     asked = {"collective": wanted.collective or "all_reduce", "root": wanted.root}
     start = time.perf_counter()
     with Working(f"Building {algorithm} on {given.name}"):
-        paced = None if cost_model is None else cost_model(given)
-        built = build_compact(given, algorithm, **asked, cost_model=paced)
+        sized = None if cost_model is None else cost_model(given)
+        built = build_compact(given, algorithm, **asked, cost_model=sized)
     return built, time.perf_counter() - start
 
 

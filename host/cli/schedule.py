@@ -20,7 +20,7 @@ from multitree.host.cli.options import (
 )
 from multitree.host.cli.output import Working, check_writable, print_json, print_pairs
 from multitree.host.report import bound_of
-from multitree.host.sizes import format_size, paced, parse_size
+from multitree.host.sizes import cost_model_for, format_size, parse_size
 from multitree.nic.driver.config import Config
 from multitree.sim.timing.inputs import check_private
 from multitree.sim.timing.limits import Limits, limits_of
@@ -219,7 +219,7 @@ def verify(
 ) -> None:
     """Prove that a schedule is right, and say what was proved."""
     size_bytes, model = parse_size(size), clock.model()
-    built, _ = build_schedule(spec, asked, network, paced(model, size_bytes))
+    built, _ = build_schedule(spec, asked, network, cost_model_for(model, size_bytes))
     if built.topology.num_switches:
         check_private(built.topology, model)
     with Working(f"Verifying {built.algorithm} on {built.topology.name}"):

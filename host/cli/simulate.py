@@ -25,9 +25,10 @@ from multitree.host.cli.output import (
     print_sizes,
     print_table,
 )
+from multitree.host.cli.process import FAILED
 from multitree.host.report import WorkReport
 from multitree.host.runner import Runner, Seeded
-from multitree.host.sizes import format_size, paced, parse_sizes
+from multitree.host.sizes import cost_model_for, format_size, parse_sizes
 from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
 from multitree.nic.driver.commands import PortCounts
 from multitree.sim.choice import AUTO, Choice
@@ -38,8 +39,6 @@ from multitree.sim.timing.trace import Trace
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["built_for", "simulate"]
-
-FAILED = 1
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,12 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     check_format(json, csv)
-    sizes, dump = parse_sizes(size), _Dump.of(tracing, size)
+    sizes, recorder = parse_sizes(size), _Recorder.of(tracing, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)
     data = Seeded(dtype, op, seed)
     given: dict[str, Any] = {"flow_control": flow_control, "lockstep": lockstep, **vars(data)}
-    given |= vars(host) | {"memory_cycles": memory_cycles, "trace": dump.path and str(dump.path)}
+    given |= vars(host) | {"memory_cycles": memory_cycles, "trace": recorder.file}
 
     def run(size_bytes: int) -> _Run:
         wanted = (spec, asked, dependency, network, model, size_bytes, lockstep)
@@ -108,32 +107,29 @@ def simulate(
                 engine,
                 link_model=chosen,
                 lockstep=lockstep,
-                waveform=dump.waveform,
+                waveform=recorder.waveform,
                 backdoor=backdoor,
                 host=host.host(),
                 **{"progress": work.count_cycles, "say": work.say},
             ) as runner,
         ):
             report, recorded = runner.simulate(built, size_bytes, data)
-            dump.write(recorded, chosen)
+            recorder.write(recorded, chosen)
         entry = identity_of(built) | _figures(report) | given
-        entry |= (
-            {"reason": choice and choice.reason}
-            | clock.figures(built.topology, chosen)
-            | {"warnings": network.warnings}
-        )
+        entry |= clock.figures(built.topology, chosen)
+        entry |= {"reason": choice and choice.reason, "warnings": network.warnings}
         return _Run(report, choice, entry)
 
     runs = [run(size_bytes) for size_bytes in sizes]
     if json or csv:
         (print_csv if csv else print_sizes)([each.entry for each in runs])
     else:
-        _show(runs, dump)
+        _show(runs, recorder)
     return FAILED if any(each.report.exact is False for each in runs) else 0
 
 
 @dataclass(frozen=True)
-class _Dump:
+class _Recorder:
     """What `--trace` and `--window` ask for: a waveform, which the run writes, or its messages."""
 
     path: Path | None = None
@@ -142,7 +138,7 @@ class _Dump:
     waveform: Waveform | None = None
 
     @classmethod
-    def of(cls, options: TraceOptions, size: str) -> "_Dump":
+    def of(cls, options: TraceOptions, size: str) -> "_Recorder":
         """Check that the options fit each other, and that the file can be written."""
         path, window, ports_only = options.trace, options.window, options.ports_only
         if path is None:
@@ -171,6 +167,11 @@ class _Dump:
         waveform = Waveform(path, first, last, ports_only) if is_waveform else None
         return cls(path, first, last, waveform)
 
+    @property
+    def file(self) -> str | None:
+        """The file's path in reports."""
+        return None if self.path is None else str(self.path)
+
     def write(self, trace: Trace, model: LinkModel) -> None:
         """Write the messages of a run, unless it was a waveform or nothing that was asked for."""
         if self.first_cycle >= trace.cycles:
@@ -192,15 +193,15 @@ class _Run:
     entry: dict[str, Any]
 
 
-def _show(runs: list[_Run], dump: _Dump) -> None:
+def _show(runs: list[_Run], recorder: _Recorder) -> None:
     """Print one run for people, or several in a table."""
     if len(runs) == 1:
         typer.echo(str(runs[0].report))
         if runs[0].choice is not None:
             typer.echo(f"  chosen: {runs[0].choice.reason}")
-        if dump.path is not None:
-            what = "waveform" if dump.waveform else "messages, for ui.perfetto.dev,"
-            typer.echo(f"  {what} in {dump.path}")
+        if recorder.path is not None:
+            what = "waveform" if recorder.waveform else "messages, for ui.perfetto.dev,"
+            typer.echo(f"  {what} in {recorder.path}")
         return
     first = runs[0].report
     title = f"{first.collective} on {runs[0].entry['topology']}, engine {first.engine}"
@@ -228,7 +229,7 @@ def built_for(
     algorithms are timed without it.
     """
     if asked.algorithm != AUTO:
-        built, _ = build_schedule(spec, asked, network, paced(model, size_bytes))
+        built, _ = build_schedule(spec, asked, network, cost_model_for(model, size_bytes))
         return built, model, None
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")

@@ -18,6 +18,7 @@ from multitree.host.cli.output import (
     print_rows,
     print_table,
 )
+from multitree.host.cli.process import FAILED
 from multitree.host.evaluation.figure import RULES
 from multitree.host.evaluation.make import (
     FIGURES,
@@ -32,7 +33,6 @@ from multitree.host.sizes import parse_sizes
 __all__ = ["figure", "sweep"]
 
 
-FAILED = 1
 MOST_ERRORS = 10
 """Different ones that are printed for people; the files have all."""
 

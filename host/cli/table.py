@@ -19,7 +19,7 @@ from multitree.host.cli.output import print_json, print_table
 from multitree.host.cli.register_writes import WriteOptions, write_list
 from multitree.host.engines import needs_of
 from multitree.host.report_keys import keys_of
-from multitree.host.sizes import paced, parse_size
+from multitree.host.sizes import cost_model_for, parse_size
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import Table, compile_table
 from multitree.sim.timing.link_model import LinkModel
@@ -70,7 +70,7 @@ def table(
     if writes.format is not None and json:
         raise ValueError("--format must come without --json")
     size_bytes, model = parse_size(size), clock.model()
-    built, _ = build_compactly(spec, asked, network, paced(model, size_bytes))
+    built, _ = build_compactly(spec, asked, network, cost_model_for(model, size_bytes))
     if writes.format is not None:
         listed = write_list(built.schedule(), rank, size_bytes, writes, model)
         writes.put(listed.text(writes.format))

@@ -18,6 +18,7 @@ from multitree.host.cli.options import (
     with_options,
 )
 from multitree.host.cli.output import Working, check_folder, print_json, print_pairs, print_table
+from multitree.host.cli.process import FAILED
 from multitree.host.cli.table import COLUMNS as TABLE_COLUMNS
 from multitree.host.cli.table import NOTE, table_rows
 from multitree.host.cli.table import shown_cells as table_cells
@@ -186,7 +187,6 @@ def _print_delivery(
     print_pairs("Built for", asdict(config).items())
 
 
-FAILED = 1
 SIZE_BYTES = 1 << 20
 RANK = 5
 
