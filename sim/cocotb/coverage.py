@@ -148,6 +148,7 @@ def _lines(group: Group) -> Iterator[str]:
     for row in itertools.product(*(group.axes[axis] for axis in rows or [last])):
         names = [(*row, value) for value in columns] if rows else [row]
         counts = [group.hits.get(name, "") for name in names]
+        # Rows of which no combination is a bin would be empty.
         if any(count != "" for count in counts):
             yield _row(", ".join(map(str, row)), counts)
     yield ""

@@ -213,6 +213,7 @@ class LinkEnd:
 
     def _next(self) -> Fields | None:
         """Next flit on the link, or None."""
+        # A flit that is to come twice.
         if self._again:
             fields, self._again = self._again, None
             return fields
@@ -238,6 +239,7 @@ class LinkEnd:
             for vc, queue in enumerate(self._to_send)
             if queue and (self.credits[vc] > 0 or self.ignores_credits)
         ]
+        # The stall is asked only where a flit could go, so that it measures what was held up.
         if not ready or self.data_stall.held():
             return None
         return ready[0] if len(ready) == 1 else self._rng.choice(ready)
@@ -301,6 +303,7 @@ class LinkEnd:
     def _give_credits(self) -> None:
         """Return one credit on each channel that owes one, unless credits are stalled."""
         if self.extra_credits:
+            # Credits that were never owed, which the design has to notice.
             self.extra_credits -= 1
             self._tx.drive(credit=1)
             return

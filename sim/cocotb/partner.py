@@ -109,6 +109,7 @@ class LinkPartner:
         first = {m._replace(wave=0): m for m in reversed(self._gathers)}.values()
         ready = [m for m in first if now.replies.get(m) not in self._expected]
         ready += self._reduces[:1]
+        # Flits of two messages must not mix on a channel.
         free = [m for m in ready if not self.end.waiting(self._channel(m))]
         if free:
             message = self._rng.choice(free)

@@ -118,6 +118,7 @@ class Rank:
             found = await self.host.perform(self.host.driver.probe())
         for name, value in asdict(found).items():
             wanted = getattr(self.config, name)
+            # The register has a bit for each type, and no order of types.
             same = set(value) == set(wanted) if name == "dtypes" else value == wanted
             assert same, f"{self.prefix}s_axil: {name} is {value} instead of {wanted}"
 

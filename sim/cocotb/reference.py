@@ -206,11 +206,13 @@ def _moves(load: Load, buffers: Buffers, config: Config) -> Iterator[tuple[int, 
     padding = schedule.padded(load.num_flits) * elements - buffers.shape[1]
     memory = np.pad(buffers, ((0, 0), (0, padding)))
     memory = memory.reshape(len(buffers), schedule.num_waves, bounds[-1])
+    # Sums are rounded, so that contributions are added in the order of the schedule.
     for row in np.lexsort((schedule.src, schedule.order, schedule.step)).tolist():
         op, flow, src, dst = (
             int(column[row]) for column in (schedule.op, schedule.flow, schedule.src, schedule.dst)
         )
         chunk = slice(bounds[flow], bounds[flow + 1])
+        # What ends a broadcast or a reduce moves no data.
         if op in settings.header_only:
             yield row, [np.zeros((0, config.flit_bytes), np.uint8)]
             continue

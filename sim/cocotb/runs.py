@@ -177,6 +177,7 @@ def _matching(folder: Path, modules: Iterable[str], only: str | None) -> list[st
 
 def _kept(where: Path, top: BenchTop, path: Path, *, several: bool) -> Path:
     """Move a design's waves to their file."""
+    # Verilator calls the file dump.fst, Icarus calls it by the top module.
     found = [*where.rglob("dump.fst"), *where.rglob(f"{top.top}.fst")]
     target = path.with_stem(f"{path.stem}_{top.top}") if several else path
     return found[0].replace(target)
@@ -184,6 +185,7 @@ def _kept(where: Path, top: BenchTop, path: Path, *, several: bool) -> Path:
 
 def _join(parts: list[Path], path: Path) -> None:
     """Join files of JUnit XML."""
+    # Each simulation writes a file; readers of JUnit XML take one.
     root = ElementTree.Element("testsuites")
     for part in parts:
         root.extend(ElementTree.parse(part).getroot().iter("testsuite"))

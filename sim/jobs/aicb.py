@@ -173,6 +173,7 @@ def _csv_heading(lines: Sequence[str]) -> tuple[int | None, int]:
     first, ranks = 0, None
     if lines and lines[0].startswith("["):
         match = _RANKS.fullmatch(lines[0].strip())
+        # Ranks of a later stage of a pipeline would begin at another number.
         if match is None or match[1] != "0" or int(match[2]) < 1:
             rule = "[rank0 ~ rankN], all of one stage of a pipeline"
             raise ContentError(f"line 1: ranks must be {rule}, not {shown(lines[0])}")
@@ -264,6 +265,7 @@ class _CsvRows:
     def _add(self, place: str, collective: Collective, stage: str, count: int) -> None:
         """Add a collective `count` times."""
         label(f"{place}: stage", stage, MOST_CHARACTERS)
+        # A file may claim any count: it is checked before so many rows are made.
         if len(self._layers) + len(self._setup) + count > MOST_CSV_ROWS:
             raise ContentError(
                 f"{place}: collectives must be at most {MOST_CSV_ROWS}, count included, not more"

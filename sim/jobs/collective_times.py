@@ -107,6 +107,7 @@ class CollectiveTimes:
             self._links[key] = np.concatenate([*used.values()])
         schedules = [self._schedule(each, kind, num_flits) for each in networks]
         cycles = [self._cycles_of(each, num_flits, self.link_model) for each in schedules]
+        # Groups of a kind run at the same time, so that the slowest network counts.
         return max(zip(cycles, schedules, strict=True), key=itemgetter(0))
 
     def _key(self, group: str, kind: str, num_flits: int) -> tuple[str, str, int | None]:
@@ -119,6 +120,7 @@ class CollectiveTimes:
         key = network, kind, num_flits if sized else None
         if key not in self._schedules:
             cost_model = self.link_model.cost_model(network.topology, num_flits) if sized else None
+            # Each group has its root at its first rank.
             root = 0 if kind in ROOTED else None
             schedule = build(network.topology, self.algorithm, kind, root, cost_model)
             verify(schedule)

@@ -73,6 +73,7 @@ class Placement:
 
     def _found(self, kind: str) -> tuple[GroupNetwork, ...]:
         """Networks of the groups, equal ones once."""
+        # Rows of a torus, for example, are alike: they are built and timed once.
         alike: dict[tuple[object, ...], list[tuple[Topology, int, Int32Array]]] = {}
         for place, ranks in enumerate(self.members[kind]):
             try:
@@ -111,6 +112,7 @@ class Placement:
     def _check_apart(self, kind: str, used: dict[int, Int64Array]) -> None:
         links = np.concatenate([*used.values(), np.zeros(0, np.int64)])
         group = np.repeat(np.array([*used], np.int64), [len(each) for each in used.values()])
+        # Equal links then stand next to each other, the groups that take them in order.
         order = np.lexsort((group, links))
         again = np.flatnonzero(np.diff(links[order]) == 0)
         if again.size:
@@ -136,6 +138,7 @@ def _own_network(topology: Topology, ranks: range) -> tuple[Topology, Int32Array
     node = np.zeros(network.num_nodes, np.int64)
     node[network.links.ravel()] = topology.links[links].ravel()
     is_switch = np.arange(network.num_nodes) >= network.num_ranks
+    # Switches of other ranks, and those that join switches only, are left to other groups.
     shared = np.flatnonzero(is_switch & (other | ~attached)[node])
     if not shared.size:
         return network, links

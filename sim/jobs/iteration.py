@@ -240,6 +240,7 @@ def _messages(job: Job, limits: tuple[int, int] | None) -> Iterator[GradientMess
     for number in reversed(range(len(job.layers))):
         gathered += job.layers[number].num_parameters
         full = limit is not None and gathered * job.bytes_per_parameter >= limit
+        # The first layer's gradients are ready last: they end the last bucket, however full.
         if gathered and (full or number == 0):
             yield GradientMessage(number, gathered)
             limit, gathered = limits[1] if limits else None, 0
@@ -278,6 +279,7 @@ class _TimeLine:
             self.backward += self._stage(layer.weight_gradient, waits=self._waits)
             if number in messages:
                 self._send(job, messages[number])
+        # Parameters are updated once all gradients of all layers are in.
         self.now = max([self.now, *self._free.values()])
         self.update = sum(self._cycles(layer.update_ns) for layer in job.layers)
         self.now += self.update
@@ -304,6 +306,7 @@ class _TimeLine:
         # Groups of both kinds on common links run one collective at a time.
         network = "both" if self._one_network else collective.group
         end = max(self.now, self._free.get(network, 0)) + self._times.cycles(collective)
+        # Collectives on one network follow each other in the order in which they begin.
         self._free[network] = end
         if waits:
             self.now = end

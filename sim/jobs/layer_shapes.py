@@ -73,6 +73,7 @@ def read_layers(text: str) -> tuple[LayerShape, ...]:
     headings = True
     for number, line in enumerate(text.splitlines(), start=1):
         cells = [cell.strip() for cell in line.split(",")]
+        # A line may only be the title of the layers below it.
         if not any(cells) or (len(cells) > 1 and not any(cells[1:])):
             continue
         if headings:

@@ -86,6 +86,7 @@ class SystolicArrays:
         folds = -(-m // self.rows) * -(-n // self.columns)
         if self.folds == "separate":
             return folds * (k + self.rows + self.columns - 2) - 1
+        # Only the first fold fills the array, and only the last one drains it.
         used_rows, used_columns = min(m, self.rows), min(n, self.columns)
         return folds * max(k, used_rows) + used_rows + used_columns - 2
 
