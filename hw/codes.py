@@ -1,16 +1,23 @@
-"""Codes, sizes and errors of hardware blocks for software that has no Amaranth."""
+"""Codes, sizes, depths and errors of blocks for software that has no Amaranth."""
 
 import enum
 
 __all__ = [
     "AHEAD_FLITS",
     "CHECK_WIDTH",
+    "FETCHED_ROWS",
+    "FOUND_CHUNKS",
     "HOP_WIDTH",
+    "LATE_MESSAGES",
     "LEAST_STAGES",
     "MOST_STAGES",
     "PERIOD_CYCLES",
     "PORT_WIDTH",
+    "QUEUED_HEADS",
+    "QUEUED_JOBS",
+    "QUEUED_WRITES",
     "SEQUENCE_WIDTH",
+    "STALE_FLITS",
     "DType",
     "Kind",
     "VerilogError",
@@ -52,6 +59,20 @@ HOP_WIDTH = PORT_WIDTH + 1
 # Over shared links one head is looked up at a time; with forwarding four, of 4 cycles each.
 AHEAD_FLITS = 16
 """Flits of a receiver's queue, which wait while heads are looked up."""
+QUEUED_HEADS = 4
+"""Heads behind those flits where flits are forwarded."""
+FETCHED_ROWS = 8
+"""Rows between their address and their port: 7 cycles of pipeline and queue."""
+QUEUED_JOBS = 4
+"""Jobs of a chunk source."""
+FOUND_CHUNKS = 3
+"""Chunks that are found and wait for their reads."""
+STALE_FLITS = 8
+"""Flits that may be put between a position that is looked at and the read that it permits."""
+QUEUED_WRITES = 16
+"""Messages whose writes may have to follow others."""
+LATE_MESSAGES = 8
+"""Messages that may be in before they keep the next claim from being judged."""
 CHECK_WIDTH = 32
 """Bits of a flit's CRC."""
 SEQUENCE_WIDTH = 3

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked, has_parity, parity_of
+from multitree.hw.codes import FOUND_CHUNKS, STALE_FLITS
 from multitree.hw.stream import QuickFifo, Register, counted_down, room_after
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited
@@ -163,11 +164,6 @@ class MergedQueue(wiring.Component):
         return m
 
 
-_STALE_FLITS = 8
-"""Flits that may be put between a position that is looked at and the read that it permits."""
-_FOUND_CHUNKS = 3
-
-
 class ChunkReader(wiring.Component):
     """Reads chunks in order, each flit as soon as it is to be had.
 
@@ -216,7 +212,7 @@ class ChunkReader(wiring.Component):
         m = Module()
         config = self.config
         shape = found_layout(config)
-        m.submodules.chunks = chunks = Checked(QuickFifo, shape=shape, depth=_FOUND_CHUNKS)
+        m.submodules.chunks = chunks = Checked(QuickFifo, shape=shape, depth=FOUND_CHUNKS)
         m.submodules.queue = queue = MergedQueue(config)
         m.submodules.reads = reads = Checked(Register, shape=config.address_width)
         wiring.connect(m, wiring.flipped(self.chunks), chunks.i)
@@ -260,7 +256,7 @@ class ChunkReader(wiring.Component):
             in_next = Array(of)[chunk.need_port] - chunk.position
             m.d.sync += left.eq(Mux(load, in_next, lead(Array(of)[port], position, issue)))
         # Differences of positions that are not there yet are negative: their highest bit is set.
-        most = self.config.forward_flits - _STALE_FLITS
+        most = self.config.forward_flits - STALE_FLITS
         return (written != 0) & (written <= most), (read != 0) & ~read[-1]
 
     def _fill(self, m, queue, reads, issue, of_kept, port):

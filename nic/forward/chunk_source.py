@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
+from multitree.hw.codes import QUEUED_JOBS
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import QuickFifo, counted_down
 from multitree.nic.driver.config import Config
@@ -21,8 +22,6 @@ from multitree.nic.signatures import (
 from multitree.topology.collectives import Op
 
 __all__ = ["ChunkSource"]
-
-_QUEUED_JOBS = 4
 
 
 class ChunkSource(wiring.Component):
@@ -82,7 +81,7 @@ class ChunkSource(wiring.Component):
         """Jobs in three queues: all, those to be found, and what to take flits from."""
         m = Module()
         config = self.config
-        jobs, depth = job_layout(config), _QUEUED_JOBS
+        jobs, depth = job_layout(config), QUEUED_JOBS
         parts = data.StructLayout({"is_local": 1, "size": config.address_width})
         m.submodules.all = order = Checked(QuickFifo, shape=jobs, depth=depth)
         m.submodules.searched = searched = Checked(QuickFifo, shape=jobs, depth=depth)

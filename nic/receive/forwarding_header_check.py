@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
-from multitree.hw.codes import AHEAD_FLITS
+from multitree.hw.codes import AHEAD_FLITS, QUEUED_HEADS
 from multitree.hw.link.link import Kind
 from multitree.hw.stream import QuickFifo, counted_down
 from multitree.nic.driver.config import Config
@@ -24,9 +24,6 @@ from multitree.nic.signatures import (
 )
 
 __all__ = ["ForwardingHeaderCheck"]
-
-# Heads that wait behind the flits of `AHEAD_FLITS`.
-_MESSAGES = 4
 
 
 class ForwardingHeaderCheck(wiring.Component):
@@ -133,7 +130,7 @@ class ForwardingHeaderCheck(wiring.Component):
         shape, message = ahead_layout(self.config), message_layout(self.config)
         m.submodules.reader = reader = HeadReader(self.config)
         m.submodules.ahead = ahead = Checked(QuickFifo, shape=shape, depth=AHEAD_FLITS)
-        m.submodules.messages = queue = Checked(QuickFifo, shape=message, depth=_MESSAGES)
+        m.submodules.messages = queue = Checked(QuickFifo, shape=message, depth=QUEUED_HEADS)
         for name in ("flits", "run"):
             wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(reader, name))
         wiring.connect(m, reader.lookup, wiring.flipped(self.lookup))

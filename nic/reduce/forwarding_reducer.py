@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
+from multitree.hw.codes import QUEUED_WRITES
 from multitree.hw.stream import QuickFifo
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited
@@ -25,8 +26,6 @@ from multitree.nic.signatures import QuerySignature, RunSignature, WaitSignature
 from multitree.topology.collectives import Op
 
 __all__ = ["ForwardingReducer", "WriteOrder"]
-
-_MESSAGES = 16
 
 
 class WriteOrder(wiring.Component):
@@ -74,7 +73,7 @@ class WriteOrder(wiring.Component):
         fields = ("tracked", "need_port", "position")
         layout = found_layout(config)
         shape = data.StructLayout({name: layout[name].shape for name in fields})
-        m.submodules.queue = queue = Checked(QuickFifo, shape=shape, depth=_MESSAGES)
+        m.submodules.queue = queue = Checked(QuickFifo, shape=shape, depth=QUEUED_WRITES)
         has, tracked, port = Signal(), Signal(), Signal(4)
         position = Signal(position_width(config))
         left, load, offered = Signal(position_width(config)), Signal(), queue.o.payload

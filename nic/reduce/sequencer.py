@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.check_bits import Checked, check_of, check_width, is_intact
+from multitree.hw.codes import LATE_MESSAGES
 from multitree.hw.stream import Fifo
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.formats import OP_GATHER, ORDER_WIDTH
@@ -16,8 +17,6 @@ from multitree.nic.signatures import ArrivalSignature, ReservationSignature, Tur
 __all__ = ["ReductionSequencer"]
 
 _NAME = ("op", "flow", "order")
-_LATE = 8
-"""Messages that may be in before they keep the next claim from being judged."""
 
 
 def _state_layout(config: Config) -> data.StructLayout:
@@ -163,7 +162,7 @@ class ReductionSequencer(wiring.Component):
         config = self.config
         m.submodules.turns = turns = RoundRobin(count=config.num_ports)
         queues, errors = [], []
-        depth = config.memory_queue_flits + 2 * config.num_vcs + _LATE
+        depth = config.memory_queue_flits + 2 * config.num_vcs + LATE_MESSAGES
         for port, arrival in enumerate(self.arrivals):
             queue = Checked(Fifo, shape=mark_layout(config), depth=depth)
             m.submodules[f"arrivals_{port}"] = queue

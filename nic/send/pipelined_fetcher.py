@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
+from multitree.hw.codes import FETCHED_ROWS
 from multitree.hw.stream import QuickFifo
 from multitree.nic.control.checker import RowCheck, flow_check
 from multitree.nic.driver.config import Config
@@ -15,9 +16,6 @@ from multitree.nic.send.rows import StepCounter, WaveOffset, job_of
 from multitree.nic.signatures import LookupSignature, RunSignature
 
 __all__ = ["PipelinedFetcher"]
-
-_ROWS = 8
-"""Rows between their address and their port: 7 cycles of pipeline and queue."""
 
 
 class PipelinedFetcher(wiring.Component):
@@ -66,8 +64,8 @@ class PipelinedFetcher(wiring.Component):
         shape = data.StructLayout(
             {"job": job_layout(config), "port": 4, "step": 16, "nop": 1, "code": 8, "of_flow": 1}
         )
-        m.submodules.queue = queue = Checked(QuickFifo, shape=shape, depth=_ROWS)
-        gone, room = Signal(), Signal(range(_ROWS + 1), init=_ROWS)
+        m.submodules.queue = queue = Checked(QuickFifo, shape=shape, depth=FETCHED_ROWS)
+        gone, room = Signal(), Signal(range(FETCHED_ROWS + 1), init=FETCHED_ROWS)
         asks, index, number = self._ask(m, room)
         m.d.sync += room.eq(room - asks + gone)
         came, row = self._delay(m, asks, Cat(index, number), 2)
@@ -104,7 +102,7 @@ class PipelinedFetcher(wiring.Component):
                         with m.If((index + 1 == run.num_rows) & (number != self.run.last_run)):
                             m.d.sync += [index.eq(0), number.eq(number + 1)]
                 # `faulted` follows an own fault only a cycle later.
-                with m.If(run.faulted | self.fault.any() | (ended & (room == _ROWS))):
+                with m.If(run.faulted | self.fault.any() | (ended & (room == FETCHED_ROWS))):
                     m.next = "IDLE"
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         return asks, index, number

@@ -1,6 +1,6 @@
 """The analytic engine: when every message goes and comes, without data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -8,15 +8,15 @@ import numpy as np
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.generations import generations_of
 from multitree.sim.analytic.periodic import timed_in_waves
-from multitree.sim.analytic.private_links import FloatArray, IntArray, PrivateLinks
+from multitree.sim.analytic.private_links import IntArray, PrivateLinks
 from multitree.sim.analytic.shared_links import shared_analytic
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.analytic.translated import translated
-from multitree.sim.timing.inputs import check_private, check_skews, shares_links
+from multitree.sim.timing.inputs import check_private, shares_links
 from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.model import Run, Times
 from multitree.sim.timing.trace import Trace
 from multitree.topology.checks.implicit import AnySchedule
-from multitree.topology.errors import ScheduleError
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["analytic"]
@@ -29,6 +29,7 @@ def analytic(
     *,
     lockstep: bool = False,
     start: Sequence[int] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Trace:
     """Time every transfer of a schedule, in closed form where links are private.
 
@@ -81,47 +82,30 @@ def analytic(
     >>> analytic(build_multitree(torus(4, 4)), 65536).cycles < 43500
     True
     """
-    model = link_model or LinkModel()
-    tree, group = schedule.tree, schedule.group
-    if group is not None:
-        return translated(tree, group, num_flits, model, lockstep=lockstep, start=start)
-    return _timed(tree, num_flits, model, lockstep, start)
+    run = Run.of(schedule.tree, num_flits, link_model, lockstep, start)
+    if schedule.group is not None:
+        return translated(run, schedule.group)
+    if run.schedule.num_waves > 1:
+        times = timed_in_waves(run.schedule, run.num_flits, run.model, partial(_times, run))
+    else:
+        times = _times(run, run.schedule, run.num_flits, None)
+    return run.trace("analytic", times)
 
 
-def _timed(
-    schedule: Schedule,
-    num_flits: int,
-    model: LinkModel,
-    lockstep: bool,
-    start: Sequence[int] | None,
-) -> Trace:
-    """The trace of a schedule with all its rows, in as many waves as it has."""
-    skews = np.array(check_skews(start, schedule.topology.num_ranks), np.float64)
-    step_cycles = model.estimated_step_cycles(schedule, num_flits) if lockstep else None
-    if schedule.num_waves > 1:
-        # Interfaces on shared links have the waves written out.
-        if lockstep and not shares_links(schedule):
-            raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
-        engine = partial(_analytic, model=model, start=skews - skews.min(), step_cycles=step_cycles)
-        return timed_in_waves(schedule, num_flits, model, engine)
-    return _analytic(schedule, num_flits, None, model, skews - skews.min(), step_cycles)
-
-
-def _analytic(
-    schedule: Schedule,
-    num_flits: int,
-    idle: tuple[IntArray, IntArray] | None,
-    model: LinkModel,
-    start: FloatArray,
-    step_cycles: int | None,
-) -> Trace:
+def _times(
+    run: Run, schedule: Schedule, num_flits: int, idle: tuple[IntArray, IntArray] | None
+) -> Times:
+    """Times of a schedule of one wave, perhaps with several of the run's waves written out."""
+    model, start = run.model, run.start.astype(np.float64)
+    step_cycles = model.estimated_step_cycles(run.schedule, run.num_flits) if run.lockstep else None
     if shares_links(schedule):
         check_private(schedule.topology, model)
-        return shared_analytic(schedule, num_flits, model, start=start, step_cycles=step_cycles)
+        trace = shared_analytic(schedule, num_flits, model, start=start, step_cycles=step_cycles)
+        return Times(trace.sent[0], trace.arrived[0], trace.done)
     table = TableRows(schedule, model, start, idle, step_cycles)
     links = ForwardingLinks if model.forward_flits else PrivateLinks
     timing = links(schedule, num_flits, model, table, start, repeats=idle is not None)
     generations, sibling = generations_of(schedule)
     for rows in generations:
         timing.advance(rows, sibling[rows])
-    return timing.trace(num_flits)
+    return timing.times()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from multitree.hw.codes import AHEAD_FLITS
+from multitree.hw.codes import AHEAD_FLITS, STALE_FLITS
 from multitree.sim.analytic.link_buffers import NEVER
 from multitree.sim.analytic.private_links import (
     BoolArray,
@@ -18,9 +18,6 @@ from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["ForwardingLinks"]
-
-# It is that of nic/forward/chunk_reader.py.
-_STALE_FLITS = 8
 
 
 class ForwardingLinks(PrivateLinks):
@@ -139,7 +136,7 @@ class ForwardingLinks(PrivateLinks):
         """When a flit comes that was known from a cycle on: kept, or else read from memory."""
         model = self._model
         asked = asked + model.found_cycles
-        is_kept = asked - known < model.forward_flits - _STALE_FLITS
+        is_kept = asked - known < model.forward_flits - STALE_FLITS
         # What is not kept any more is in memory once the write is acknowledged.
         read = np.maximum(asked, known + model.memory_write_cycles) + model.memory_read_cycles
         return np.where(is_kept, np.maximum(known, asked), read + model.operand_cycles)

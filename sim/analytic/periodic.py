@@ -8,14 +8,14 @@ import numpy.typing as npt
 
 from multitree.sim.analytic.table_rows import idle_before
 from multitree.sim.timing.link_model import LinkModel
-from multitree.sim.timing.trace import Trace
+from multitree.sim.timing.model import Times
 from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["timed_in_waves"]
 
 IntArray = npt.NDArray[np.int64]
-Engine = Callable[[Schedule, int, tuple[IntArray, IntArray]], Trace]
+Engine = Callable[[Schedule, int, tuple[IntArray, IntArray]], Times]
 
 ALL_STAGES, MORE_WAVES = 4, 24
 """Waves that are timed first: so many times the periods that one takes, and some more."""
@@ -25,7 +25,7 @@ STEADY = 2e-3
 """What is taken for steady: waves follow each other as fast, but for such a part, twice."""
 
 
-def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine: Engine) -> Trace:
+def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine: Engine) -> Times:
     """Time a periodic schedule by its rows written out for as many waves as differ.
 
     The first waves find links free, the last ones leave them free; in between, waves follow each
@@ -70,9 +70,7 @@ def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine:
         by_wave = np.argsort(written_out.flow // schedule.num_flows, kind="stable")
         idle_rows, runs = (before[np.argsort(by_wave)] for before in idle_before(few))
         found = engine(written_out, timed * wave_flits, (idle_rows, runs))
-        sent, arrived = (
-            times[by_wave].reshape(timed, -1) for times in (found.sent[0], found.arrived[0])
-        )
+        sent, arrived = (times[by_wave].reshape(timed, -1) for times in (found.sent, found.arrived))
         # Two sixths before the middle are compared: the first and the last waves are in neither.
         middle, part = timed // 2, max(timed // 6, 1)
         now, before = (
@@ -84,16 +82,8 @@ def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine:
         timed *= 2
     more = schedule.num_waves - timed
     later = round(more * now)
-    return replace(
-        found,
-        schedule=schedule,
-        num_flits=num_flits,
-        sent=_with_waves(sent, middle, more, now),
-        arrived=_with_waves(arrived, middle, more, now),
-        done=found.done + later,
-        # All waves carry equally many flits, so that the division has no remainder.
-        link_flits=found.link_flits // timed * schedule.num_waves,
-    )
+    sent, arrived = (_with_waves(times, middle, more, now) for times in (sent, arrived))
+    return Times(sent, arrived, found.done + later)
 
 
 def _link_cycles(schedule: Schedule, num_flits: int, model: LinkModel) -> float:

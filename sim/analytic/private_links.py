@@ -8,7 +8,7 @@ import numpy.typing as npt
 from multitree.sim.analytic.link_buffers import NEVER, LinkBuffers
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.sim.timing.link_model import LinkModel
-from multitree.sim.timing.trace import Trace
+from multitree.sim.timing.model import Times
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
@@ -321,22 +321,14 @@ class PrivateLinks:
         last = np.maximum(start + group.rest, tail + way)
         return start, np.maximum(last, limits.end)
 
-    def trace(self, num_flits: int) -> Trace:
+    def times(self) -> Times:
         """All times, rounded to cycles."""
         schedule = self._schedule
         # A rank is done when all is in, table and senders are through (nic/control/collective.py).
         done = self._table.over(schedule.num_steps)
         np.maximum.at(done, schedule.dst, self._arrived)
         np.maximum.at(done, schedule.src, self._sent + self._size)
-        return Trace(
-            schedule=schedule,
-            engine="analytic",
-            num_flits=num_flits,
-            sent=np.rint(self._sent).astype(np.int64)[None],
-            arrived=np.rint(self._arrived).astype(np.int64)[None],
-            start=np.rint(self._start).astype(np.int64),
-            done=np.rint(done + self._model.done_cycles).astype(np.int64),
-            link_flits=np.bincount(self._link, self._payload, schedule.topology.num_links).astype(
-                np.int64
-            ),
+        done = done + self._model.done_cycles
+        return Times(
+            *(np.rint(cycles).astype(np.int64) for cycles in (self._sent, self._arrived, done))
         )

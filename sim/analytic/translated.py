@@ -1,8 +1,5 @@
 """Times of a schedule that is one tree, translated to every rank."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -10,11 +7,10 @@ from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.generations import generations_of
 from multitree.sim.analytic.private_links import PrivateLinks
 from multitree.sim.analytic.table_rows import Ranks, TableRows
-from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.model import Run
 from multitree.sim.timing.trace import Trace
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.translations import Translations
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["translated"]
 
@@ -38,15 +34,7 @@ class _OneTable(TableRows):
         return np.full_like(self._read, self._read[0])
 
 
-def translated(
-    tree: Schedule,
-    group: Translations,
-    num_flits: int,
-    model: LinkModel,
-    *,
-    lockstep: bool = False,
-    start: Sequence[int] | None = None,
-) -> Trace:
+def translated(run: Run, group: Translations) -> Trace:
     """Time one tree; all others do the same at the same time, from ranks of their own.
 
     A rank's table has each row of the tree once, and each of its links those of one direction. So
@@ -81,6 +69,7 @@ def translated(
     O(num_transfers) of the tree: some 0.2 milliseconds of CPU time for each group of rows that do
     not wait for each other.
     """
+    tree, model, num_flits = run.schedule, run.model, run.num_flits
     topology, directions = tree.topology, group.directions_of(tree.route_links)
     name, num_ranks = topology.name, topology.num_ranks
     if num_flits % num_ranks:
@@ -88,9 +77,9 @@ def translated(
             f"{name}: flits of a translated schedule must be a multiple of {num_ranks}, so that "
             f"chunks are equal, not {num_flits}"
         )
-    if len(set(start or ())) > 1:
+    if run.start.any():
         raise ScheduleError(f"{name}: ranks of a translated schedule must start at once")
-    if lockstep:
+    if run.lockstep:
         raise ScheduleError(f"{name}: lockstep must be off in a translated schedule")
     links, chunk = group.links, num_flits // num_ranks
     begins = np.zeros(num_ranks)
@@ -105,8 +94,8 @@ def translated(
     generations, sibling = generations_of(tree, lane=directions)
     for rows in generations:
         timing.advance(rows, sibling[rows])
-    found = timing.trace(num_flits)
+    times = timing.times()
     flits = np.zeros(topology.num_links, np.int64)
     flits[links] = chunk * np.bincount(directions, minlength=links.shape[1])
-    done = np.full(num_ranks, found.done.max())
-    return replace(found, engine="translated", done=done, link_flits=flits)
+    done = np.full(num_ranks, times.done.max())
+    return run.trace("translated", times._replace(done=done), flits)

@@ -4,18 +4,18 @@
 
 namespace exact {
 
-constexpr int NOBODY = -1;
+constexpr int NO_PORT = -1;
 
 class RoundRobin {
 public:
-    // The granted one of `requests`, a bit each, or NOBODY; the search begins behind the last one.
+    // The granted one of `requests`, a bit each, or NO_PORT; the search begins behind the last one.
     int grant(uint64_t requests) const {
-        if (!requests) return NOBODY;
+        if (!requests) return NO_PORT;
         const uint64_t first = requests & behind_;
         return __builtin_ctzll(first ? first : requests);
     }
     void advance(int granted) {
-        if (granted != NOBODY) behind_ = ~uint64_t(1) << granted;
+        if (granted != NO_PORT) behind_ = ~uint64_t(1) << granted;
     }
 
 private:

@@ -65,7 +65,6 @@ public:
     }
 
 private:
-    static constexpr uint32_t QUEUED_JOBS = 4;
     struct Part {
         bool is_local;
         int32_t size;

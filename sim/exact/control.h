@@ -1,6 +1,6 @@
 // The control: start, done and the cycles between (nic/control/collective.py).
 #pragma once
-#include "tables.h"
+#include "structs.h"
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@ class Control {
 public:
     // `start` is the cycle in which the host begins to write the command.
     Control(int64_t start, int64_t expected)
-        : launch_(uint64_t(start) + START_CYCLES), expected_(expected) {}
+        : launch_(uint64_t(start) + LAUNCH_CYCLES), expected_(expected) {}
     bool launches(uint64_t now) const { return now == launch_; }
     bool running() const { return running_; }
     bool finished() const { return finished_; }
@@ -31,10 +31,6 @@ public:
     }
 
 private:
-    // Through the register bus (hw/axi/lite.py, nic/control/register_file.py).
-    static constexpr uint64_t START_CYCLES = 4;
-    // The registers `unread` and `irq`.
-    static constexpr uint64_t DONE_CYCLES = 2;
     uint64_t launch_;
     int64_t expected_, missing_ = 0, done_ = 0;
     bool running_ = false, finished_ = false;

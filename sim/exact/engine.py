@@ -9,22 +9,22 @@ import numpy.typing as npt
 from multitree.hw.codes import PORT_WIDTH
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.formats import NUM_HOPS, head_format
-from multitree.sim.exact.library import LINK, PARAMETERS, run_model
+from multitree.sim.exact.library import run_model
+from multitree.sim.exact.structs import LINK, PARAMETERS
 from multitree.sim.exact.tables import tables_of
-from multitree.sim.timing.inputs import check_skews, check_store_and_forward
+from multitree.sim.timing.inputs import check_store_and_forward
 from multitree.sim.timing.limits import Limits, limits_of
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.model import Run, Times
 from multitree.sim.timing.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import OPS_OF
-from multitree.topology.errors import ScheduleError, TopologyError, check_type
+from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import as_sent, header_only_ops
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["exact"]
-
-IntArray = npt.NDArray[np.int64]
 
 
 def exact(
@@ -89,69 +89,40 @@ def exact(
     >>> exact(build_multitree(torus(2, 2)), 16).cycles
     719
     """
-    model = link_model or LinkModel()
-    check_type("Schedule", schedule, Schedule)
-    num_flits = _checked_flits(num_flits)
-    starts = np.array(check_skews(start, schedule.topology.num_ranks), np.int64)
-    sent_as = as_sent(schedule)
-    config = _config(sent_as, schedule, num_flits, model, lockstep)
+    run = Run.of(schedule, num_flits, link_model, lockstep, start)
+    sent_as, model = as_sent(schedule), run.model
+    config = _config(run, sent_as)
     limits = limits_of(
         sent_as,
-        num_flits,
+        run.num_flits,
         model,
         memory_timing=MemoryTiming(),
         queue_flits=config.memory_queue_flits,
-        max_skew_cycles=int(starts.max(initial=0)),
+        max_skew_cycles=int(run.start.max(initial=0)),
         lockstep=lockstep,
     )
     header_only = header_only_ops(schedule.collective) if config.shared else ()
-    tables = tables_of(sent_as, num_flits, lockstep=lockstep, header_only=header_only)
+    tables = tables_of(sent_as, run.num_flits, lockstep=lockstep, header_only=header_only)
     parameters = _parameters(sent_as, config, model, limits)
-    first = int(starts.min())
     links = _links(sent_as.topology, model)
     bound: dict[str, Any] = {"max_cycles": limits.run_cycles(1), "progress": progress}
-    sent, arrived, done = run_model(parameters, tables, links, starts - first, **bound)
+    sent, arrived, done = run_model(parameters, tables, links, run.start, **bound)
+    # Messages of a header-only phase are no transfers of the schedule.
     carries = np.isin(sent_as.op, OPS_OF[schedule.collective])
-    flits = np.repeat(
-        tables.transfers["size"][carries].astype(np.int64) * schedule.num_waves,
-        np.diff(schedule.route_offsets),
-    )
-    num_links = schedule.topology.num_links
-    return Trace(
-        schedule=schedule,
-        engine="exact",
-        num_flits=num_flits,
-        sent=sent[:, carries],
-        arrived=arrived[:, carries],
-        start=starts - first,
-        done=done,
-        link_flits=np.bincount(schedule.route_links, flits, num_links).astype(np.int64),
-    )
+    return run.trace("exact", Times(sent[:, carries], arrived[:, carries], done))
 
 
-def _checked_flits(num_flits: int) -> int:
-    """The number of flits, or an error where it is none."""
-    if not isinstance(num_flits, int | np.integer):
-        raise TypeError(f"Number of flits must be an integer, not {num_flits!r}")
-    if num_flits < 0:
-        raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
-    return int(num_flits)
-
-
-def _config(
-    sent_as: Schedule, schedule: Schedule, num_flits: int, model: LinkModel, lockstep: bool
-) -> Config:
+def _config(run: Run, sent_as: Schedule) -> Config:
     """The interfaces that the rtl engine would be built of."""
+    schedule, num_flits, model = run.schedule, run.num_flits, run.model
     topology = sent_as.topology
     if not topology.is_symmetric:
         link = int(np.flatnonzero(topology.reverse < 0)[0])
         raise TopologyError(f"{topology.name}: link {link} has no reverse link")
-    sizes = least_sizes(schedule, num_flits, lockstep=lockstep)
+    sizes = least_sizes(schedule, num_flits, lockstep=run.lockstep)
     beyond = beyond_interfaces(schedule, sizes)
     if beyond is not None:
         raise ScheduleError(f"{schedule.topology.name}: {beyond}")
-    if lockstep and schedule.num_waves > 1:
-        raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")
     config = config_for(topology, model, **sizes)
     if config.shared:
         check_store_and_forward(schedule, model)
@@ -181,7 +152,7 @@ def _check_heads(sent_as: Schedule, config: Config, num_flits: int) -> None:
 
 def _parameters(
     sent_as: Schedule, config: Config, model: LinkModel, limits: Limits
-) -> dict[str, int]:
+) -> npt.NDArray[np.void]:
     """Sizes and times of the model."""
     topology = sent_as.topology
     given = {
@@ -200,7 +171,8 @@ def _parameters(
         "lockstep": int(limits.step_cycles is not None),
         "step_cycles": limits.step_cycles or 0,
     }
-    return {name: given.get(name, getattr(config, name, 0)) for name in PARAMETERS}
+    names = PARAMETERS.names or ()
+    return np.array(tuple(given.get(name, getattr(config, name, 0)) for name in names), PARAMETERS)
 
 
 def _links(topology: Topology, model: LinkModel) -> npt.NDArray[np.void]:

@@ -44,7 +44,7 @@ private:
 
 // A row that goes to its port in this cycle, if that has room.
 struct Offer {
-    int port = NOBODY;
+    int port = NO_PORT;
     Job job = {NONE, 0};
 };
 

@@ -1,6 +1,6 @@
 // What is read as it is written: where, and how far that is (nic/forward).
 #pragma once
-#include "around.h"
+#include "tracker.h"
 #include "run.h"
 #include "stream.h"
 
@@ -186,8 +186,6 @@ public:
     }
 
 private:
-    static constexpr int64_t STALE_FLITS = 8;
-    static constexpr uint32_t FOUND_CHUNKS = 3;
     const Context* context_;
     QuickFifo<Chunk> chunks_;
     Chunk hand_ = {};

@@ -1,7 +1,7 @@
 // A port's receiver that forwards what it writes (nic/receive/receiver.py).
 #pragma once
 #include "chunk_source.h"
-#include "link_buffer.h"
+#include "link.h"
 #include "reducer.h"
 
 namespace exact {
@@ -127,7 +127,7 @@ private:
 // Holds writes back until those before them at their addresses are in (nic/reduce/forwarding_reducer.py).
 class WriteOrder {
 public:
-    explicit WriteOrder(const Context& context) : context_(&context), queue_(QUEUED_MESSAGES) {}
+    explicit WriteOrder(const Context& context) : context_(&context), queue_(QUEUED_WRITES) {}
     bool ready() const { return queue_.ready(); }
     bool may() const { return has_ && (!tracked_ || left_ > 0); }
     bool settled() const { return queue_.settled(); }
@@ -151,7 +151,6 @@ public:
     }
 
 private:
-    static constexpr uint32_t QUEUED_MESSAGES = 16;
     struct Entry {
         bool tracked;
         int32_t port;
@@ -177,7 +176,7 @@ public:
         : buffer(1, uint32_t(context.sizes.buffer_flits)), reader_(context), check_(context),
           // Siblings follow each other flit by flit even where rows wait for whole chunks.
           source_(context, client, true), order_(context), reducer_(context.sizes),
-          ahead_(AHEAD_FLITS), messages_(MESSAGES) {}
+          ahead_(AHEAD_FLITS), messages_(QUEUED_HEADS) {}
     bool looks_up() const { return reader_.looks_up(); }
     int32_t question() const { return source_.question(); }
     // What it reports in this cycle, or nullptr; and that a message has begun.
@@ -186,12 +185,12 @@ public:
     int64_t written() const { return written_; }
     int64_t acknowledged() const { return acknowledged_; }
     bool asleep() const { return rest_.asleep(); }
-    bool wakes(uint64_t now, const Around& around) const {
-        return buffer.comes(now) || around.moved ||
-               source_.wakes(around.tracker, around.beginnings);
+    bool wakes(uint64_t now, const CommonState& common) const {
+        return buffer.comes(now) || common.moved ||
+               source_.wakes(common.tracker, common.beginnings);
     }
 
-    void tick(uint64_t now, bool running, bool granted, const Around& around) {
+    void tick(uint64_t now, bool running, bool granted, const CommonState& common) {
         const bool works = !reader_.waits();
         const Flit flit = buffer.front();
         const bool head = reader_.takes(running, buffer.valid(), flit);
@@ -224,7 +223,7 @@ public:
         ahead_.tick(goes_ahead, flit, moved || next_head);
         const bool comes = buffer.comes(now);
         buffer.tick(now, head || goes_ahead);
-        const bool works_on = reduce(now, running, around, moved ? &item : nullptr,
+        const bool works_on = reduce(now, running, common, moved ? &item : nullptr,
                                      announced ? &job : nullptr);
         empty_ = reported;
         rest_.note(works || head || goes_ahead || moved || next_head || reported || begins ||
@@ -236,7 +235,6 @@ public:
     }
 
 private:
-    static constexpr uint32_t AHEAD_FLITS = 16, MESSAGES = 4;
     HeadReader reader_;
     ForwardingHeaderCheck check_;
     ChunkSource source_;
@@ -251,15 +249,15 @@ private:
     Rest rest_;
 
     // A cycle of the reducer and what it reads and writes; returns whether its source has moved.
-    bool reduce(uint64_t now, bool running, const Around& around, const Item* item,
+    bool reduce(uint64_t now, bool running, const CommonState& common, const Item* item,
                 const Chunk* job) {
-        const Chunk* begins = source_.begins(running, around.tracker, around.beginnings);
+        const Chunk* begins = source_.begins(running, common.tracker, common.beginnings);
         const bool begun = begins && order_.ready();
         const bool has_operand = source_.valid(), may_write = order_.may();
         const bool written = reducer_.writes() && may_write;
-        const bool ordered = order_.tick(around.positions, begun && begins->size ? begins : nullptr,
+        const bool ordered = order_.tick(common.positions, begun && begins->size ? begins : nullptr,
                                          written, reducer_.writes_last());
-        const bool moved = source_.tick(now, running, around.beginnings, around.positions, job,
+        const bool moved = source_.tick(now, running, common.beginnings, common.positions, job,
                                         begun, reducer_.adds(has_operand));
         const bool coming = reducer_.coming();
         const bool ack = reducer_.tick(now, item, has_operand, may_write);

@@ -20,23 +20,23 @@ public:
         return jobs_.empty() && source_.idle() && descriptors_.empty() && output.idle();
     }
     bool asleep() const { return rest_.asleep(); }
-    bool wakes(uint64_t now, const Around& around) const {
-        return output.comes(now) || around.moved ||
-               source_.wakes(around.tracker, around.beginnings);
+    bool wakes(uint64_t now, const CommonState& common) const {
+        return output.comes(now) || common.moved ||
+               source_.wakes(common.tracker, common.beginnings);
     }
 
-    void tick(uint64_t now, bool running, const Job* put, const Around& around) {
+    void tick(uint64_t now, bool running, const Job* put, const CommonState& common) {
         const Job job = jobs_.front();
         const Chunk chunk = chunk_of(job);
         const bool takes = running && jobs_.valid() && source_.ready(chunk, running);
-        const Chunk* begins = source_.begins(running, around.tracker, around.beginnings);
+        const Chunk* begins = source_.begins(running, common.tracker, common.beginnings);
         const bool begun = begins && descriptors_.ready();
         const int32_t transfer = begun ? begins->transfer : NONE;
         const bool credited = output.comes(now);
         const auto moves = output.tick(now, running, descriptors_.valid(), descriptors_.front(),
                                        source_.valid());
         const bool moved =
-            source_.tick(now, running, around.beginnings, around.positions,
+            source_.tick(now, running, common.beginnings, common.positions,
                          takes ? &chunk : nullptr, begun, moves.payload);
         jobs_.tick(put, put ? *put : job, takes);
         descriptors_.tick(begun, transfer, moves.descriptor);

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.driver.faults import DeviceError
+from multitree.sim.exact.structs import HEADER, header
 from multitree.sim.exact.tables import NetworkTables
 from multitree.sim.native_build import (
     Tools,
@@ -22,27 +23,7 @@ from multitree.sim.native_build import (
     why_no_compiler,
 )
 
-__all__ = ["LINK", "PARAMETERS", "run_model"]
-
-PARAMETERS = (
-    *("num_ranks", "num_switches", "num_links", "num_transfers"),
-    *("num_ports", "num_switch_ports", "num_vcs"),
-    *("num_waves", "repeats", "part_width"),
-    *("submessage_flits", "buffer_flits", "memory_queue_flits", "forward_flits"),
-    *("read_cycles", "write_cycles", "add_cycles"),
-    *("cut_through", "packets", "lockstep", "step_cycles"),
-)
-"""Fields of the struct Parameters of tables.h, in its order."""
-LINK = np.dtype(
-    [
-        (name, "<i8")
-        for name in (
-            *("src", "src_port", "dst", "dst_port"),
-            *("latency", "credit_latency", "interval"),
-        )
-    ]
-)
-"""The struct LinkOf of tables.h."""
+__all__ = ["run_model"]
 
 _LIBRARY = "exact.so"
 _SLICE_CYCLES = 2048
@@ -78,7 +59,7 @@ def _library() -> Any:
         path.name: path.read_text()
         for path in sorted(Path(__file__).parent.iterdir())
         if path.suffix in (".cpp", ".h")
-    }
+    } | {HEADER: header()}
     named = [text for item in sources.items() for text in item]
 
     def make(folder: Path) -> None:
@@ -109,7 +90,7 @@ def _library() -> Any:
 
 
 def run_model(
-    parameters: dict[str, int],
+    parameters: npt.NDArray[Any],
     tables: NetworkTables,
     links: npt.NDArray[Any],
     start: IntArray,
@@ -121,8 +102,7 @@ def run_model(
 
     Parameters
     ----------
-    parameters : dict of str to int
-        All of `PARAMETERS`.
+    parameters : structured array of `PARAMETERS`
     tables : NetworkTables
         What the interfaces execute.
     links : structured array of `LINK`
@@ -144,11 +124,10 @@ def run_model(
     DeviceError
         If the model cannot be compiled, or not all ranks are done in time.
     """
-    shape = parameters["num_waves"], parameters["num_transfers"]
+    shape = int(parameters["num_waves"]), int(parameters["num_transfers"])
     sent, arrived = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    done = np.zeros(parameters["num_ranks"], np.int64)
-    values = np.array([parameters[name] for name in PARAMETERS], np.int64)
-    given = (values, tables.row_offsets, tables.rows, tables.transfers, links, tables.hops)
+    done = np.zeros(int(parameters["num_ranks"]), np.int64)
+    given = (parameters, tables.row_offsets, tables.rows, tables.transfers, links, tables.hops)
     inputs = _Inputs(*(array.ctypes.data for array in (*given, start, tables.expected)))
     outputs = _Outputs(*(array.ctypes.data for array in (sent, arrived, done)))
     library, now = _library(), 0

@@ -1,15 +1,13 @@
 // Links: wires of fixed latency, the credits of their near end (hw/link, harness_link.h).
 #pragma once
 #include "stream.h"
-#include "tables.h"
+#include "structs.h"
 
 #include <algorithm>
 
 namespace exact {
 
 constexpr uint64_t NEVER = ~0ull;
-
-enum Kind : uint8_t { HEAD = 0, BODY = 1, TAIL = 2, SINGLE = 3 };
 
 // A flit: its message's transfer, its kind and, where links are shared, its virtual channel.
 struct Flit {
@@ -90,6 +88,47 @@ public:
 
 private:
     std::vector<uint32_t> available_;
+};
+
+// The buffers at a link's far end, one per virtual channel (hw/link/receiver.py).
+class LinkBuffer {
+public:
+    Link* link = nullptr;
+
+    LinkBuffer(int num_vcs, uint32_t flits) : queues_(size_t(num_vcs), CutFifo<Flit>(flits)) {}
+    bool valid(int vc = 0) const { return queues_[size_t(vc)].valid(); }
+    Flit front(int vc = 0) const { return queues_[size_t(vc)].front(); }
+    bool settled() const {
+        for (const auto& queue : queues_)
+            if (!queue.settled()) return false;
+        return true;
+    }
+    bool comes(uint64_t now) const { return link && link->flits.next_due == now; }
+    // `taken`: a bit per channel whose flit in front leaves.
+    void tick(uint64_t now, uint32_t taken) {
+        const bool put = comes(now);
+        const Flit flit = put ? link->flits.pop() : Flit{};
+        for (uint8_t vc = 0; vc < queues_.size(); ++vc) {
+            const bool leaves = taken >> vc & 1;
+            if (leaves) link->return_credit(now, vc);
+            queues_[vc].tick(put && flit.vc == vc, flit, leaves);
+        }
+    }
+
+private:
+    std::vector<CutFifo<Flit>> queues_;
+};
+
+// Whatever runs on its own between links, for a window of cycles: a rank or a switch.
+class Node {
+public:
+    virtual ~Node() = default;
+    // Goes through cycles `from` to `to - 1`.
+    virtual void run(uint64_t from, uint64_t to) = 0;
+    virtual void join_out(int port, Link* link) = 0;
+    virtual void join_in(int port, Link* link) = 0;
+    virtual bool finished() const { return true; }
+    virtual int64_t done() const { return 0; }
 };
 
 }  // namespace exact

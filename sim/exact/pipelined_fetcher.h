@@ -8,7 +8,7 @@ namespace exact {
 class PipelinedFetcher {
 public:
     PipelinedFetcher(const Context& context, int64_t first, int64_t end)
-        : asked_(context, first, end), out_(asked_), pipeline_(PIPELINE_CYCLES), queue_(ROWS),
+        : asked_(context, first, end), out_(asked_), pipeline_(PIPELINE_CYCLES), queue_(FETCHED_ROWS),
           steps_(context.sizes) {}
     bool busy() const { return runs_; }
     bool looks_up() const { return false; }  // it has a flow memory of its own
@@ -21,7 +21,7 @@ public:
         const bool gone = goes() && (out_.is_nop() || taken);
         steps_.tick(start, in_hand ? &out_.row() : nullptr);
         const bool asks = runs_ && room_ && !asked_.ended();
-        const bool over = runs_ && asked_.ended() && room_ == ROWS;
+        const bool over = runs_ && asked_.ended() && room_ == FETCHED_ROWS;
         const bool found = pipeline_.take(cycle_);
         if (asks) {
             pipeline_.put(cycle_);
@@ -37,12 +37,12 @@ public:
 
 private:
     // From a row's address to the queue: table and flow memory, and the job's register.
-    static constexpr uint32_t ROWS = 8, PIPELINE_CYCLES = 5;
+    static constexpr uint32_t PIPELINE_CYCLES = 5;
     Rows asked_, out_;  // the next one to ask for, and the one that is handed out
     Delay pipeline_;
     QuickFifo<Nothing> queue_;
     StepCounter steps_;
-    uint32_t room_ = ROWS;
+    uint32_t room_ = FETCHED_ROWS;
     uint64_t cycle_ = 0;
     bool runs_ = false;
 

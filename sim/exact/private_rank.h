@@ -3,7 +3,7 @@
 #include "control.h"
 #include "forwarding_receiver.h"
 #include "forwarding_sender.h"
-#include "node.h"
+#include "link.h"
 #include "pipelined_fetcher.h"
 #include "receiver.h"
 #include "sender.h"
@@ -23,7 +23,7 @@ public:
     PrivateRank(Context& context, int64_t first_row, int64_t end_row, int64_t start,
                 int64_t expected)
         : context_(&context), num_ports_(int(context.sizes.num_ports)),
-          around_(2 * num_ports_, context.counts, context.begun),
+          common_(2 * num_ports_, context.counts, context.begun),
           fetcher_(context, first_row, end_row), control_(start, expected) {
         for (int port = 0; port < num_ports_; ++port)
             ports_.push_back(std::make_unique<Port>(context, port));
@@ -46,7 +46,7 @@ private:
     Context* context_;
     int num_ports_;
     std::vector<std::unique_ptr<Port>> ports_;
-    Around around_;
+    CommonState common_;
     RoundRobin flows_;  // who looks a flow up: every port's receiver, then the fetcher
     Fetching fetcher_;
     Control control_;
@@ -64,7 +64,7 @@ private:
         const int granted = flows_.grant(asks);
         flows_.advance(granted);
         const Offer offer = fetcher_.offer();
-        const bool taken = offer.port != NOBODY && ports_[size_t(offer.port)]->sender.has_room();
+        const bool taken = offer.port != NO_PORT && ports_[size_t(offer.port)]->sender.has_room();
         control_.tick(now, num_arrived, fetcher_.busy(), sending_ != 0);
         fetcher_.tick(launches, granted == num_ports_, taken);
         for (int port = 0; port < num_ports_; ++port) {
@@ -84,45 +84,45 @@ private:
             reports[num_reports++] = {mark.transfer, mark.count};
             num_arrived += mark.last && context_->note_arrived(mark.transfer, mark.count, now + 1);
         }
-        around_.tracker.begin(reports, num_reports);
+        common_.tracker.begin(reports, num_reports);
         if constexpr (FORWARDS) {
             num_reports = 0;
             for (; begun_; begun_ &= begun_ - 1)
                 reports[num_reports++] =
                     *ports_[size_t(__builtin_ctz(begun_))]->receiver.beginning();
-            around_.beginnings.begin(reports, num_reports);
+            common_.beginnings.begin(reports, num_reports);
         }
         return num_arrived;
     }
     void send(uint64_t now, int port, bool running, const Job* put) {
         Sending& sender = ports_[size_t(port)]->sender;
-        if (sender.asleep() && !put && !wakes_ && !sender.wakes(now, around_)) return;
-        sender.tick(now, running, put, around_);
+        if (sender.asleep() && !put && !wakes_ && !sender.wakes(now, common_)) return;
+        sender.tick(now, running, put, common_);
         ask(2 * port, sender.question());
         set(sending_, port, !sender.idle());
     }
     void receive(uint64_t now, int port, bool running, bool granted) {
         Receiving& receiver = ports_[size_t(port)]->receiver;
-        if (receiver.asleep() && !wakes_ && !receiver.wakes(now, around_)) return;
-        receiver.tick(now, running, granted, around_);
+        if (receiver.asleep() && !wakes_ && !receiver.wakes(now, common_)) return;
+        receiver.tick(now, running, granted, common_);
         ask(2 * port + 1, receiver.question());
         set(lookups_, port, receiver.looks_up());
         set(arrivals_, port, receiver.arrival() != nullptr);
         if constexpr (FORWARDS) set(begun_, port, receiver.beginning() != nullptr);
     }
     void ask(int client, int32_t transfer) {
-        around_.tracker.ask(client, transfer);
-        if (FORWARDS) around_.beginnings.ask(client, transfer);
+        common_.tracker.ask(client, transfer);
+        if (FORWARDS) common_.beginnings.ask(client, transfer);
     }
     // All ports see each other's positions of one cycle.
     void note_positions() {
         if constexpr (FORWARDS) {
-            around_.moved = false;
+            common_.moved = false;
             for (int port = 0; port < num_ports_; ++port) {
                 const Receiving& receiver = ports_[size_t(port)]->receiver;
-                int64_t& written = around_.positions.written[port];
-                int64_t& acknowledged = around_.positions.acknowledged[port];
-                around_.moved = around_.moved || written != receiver.written() ||
+                int64_t& written = common_.positions.written[port];
+                int64_t& acknowledged = common_.positions.acknowledged[port];
+                common_.moved = common_.moved || written != receiver.written() ||
                                 acknowledged != receiver.acknowledged();
                 written = receiver.written();
                 acknowledged = receiver.acknowledged();

@@ -1,7 +1,7 @@
 // A port's receiver on private links: link buffer, header check, reducer (nic/receive).
 #pragma once
-#include "around.h"
-#include "link_buffer.h"
+#include "tracker.h"
+#include "link.h"
 #include "reducer.h"
 
 namespace exact {
@@ -111,13 +111,13 @@ public:
     // What it reports in this cycle, or nullptr.
     const Mark* arrival() const { return empty_ ? &report_ : reducer_.arrival(); }
     bool asleep() const { return rest_.asleep(); }
-    bool wakes(uint64_t now, const Around& around) const {
+    bool wakes(uint64_t now, const CommonState& common) const {
         return buffer.comes(now) ||
-               (around.tracker.answers(client_) && check_.gate(around.tracker));
+               (common.tracker.answers(client_) && check_.gate(common.tracker));
     }
 
-    void tick(uint64_t now, bool running, bool granted, const Around& around) {
-        const Tracker& tracker = around.tracker;
+    void tick(uint64_t now, bool running, bool granted, const CommonState& common) {
+        const Tracker& tracker = common.tracker;
         const Flit flit = buffer.front();
         const bool has_flit = buffer.valid(), works = !check_.waits();
         const bool gate = check_.gate(tracker);

@@ -1,10 +1,27 @@
 // What every block has to know of the collective that runs (RunSignature of nic/signatures.py).
 #pragma once
-#include "tables.h"
+#include "structs.h"  // written by structs.py: what C++ and Python both know
 
 #include <vector>
 
 namespace exact {
+
+// What the network executes.
+struct Inputs {
+    const Parameters* parameters;
+    const int64_t* row_offsets;  // per rank, where its rows begin
+    const Row* rows;
+    const Transfer* transfers;
+    const LinkOf* links;
+    const Hop* hops;
+    const int64_t* start;     // per rank, the cycle of its host's start
+    const int64_t* expected;  // per rank, the messages that come in
+};
+
+struct Outputs {
+    int64_t *sent, *arrived;  // per wave and transfer
+    int64_t* done;            // per rank
+};
 
 // What is known of a sum on shared links: a bit per contribution, and which one is next.
 struct Sum {

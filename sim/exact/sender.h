@@ -1,6 +1,6 @@
 // A port's sender: issuer, framer and what is between them (nic/send/sender.py).
 #pragma once
-#include "around.h"
+#include "tracker.h"
 #include "output.h"
 
 namespace exact {
@@ -91,13 +91,13 @@ public:
     bool reading() const { return reading_; }
     // Whether it stays as it is until something comes in.
     bool asleep() const { return rest_.asleep(); }
-    bool wakes(uint64_t now, const Around& around) const {
+    bool wakes(uint64_t now, const CommonState& common) const {
         return output.comes(now) ||
-               (around.tracker.answers(client_) && issuer_.gate(around.tracker));
+               (common.tracker.answers(client_) && issuer_.gate(common.tracker));
     }
 
-    void tick(uint64_t now, bool running, const Job* put, const Around& around) {
-        const bool gate = issuer_.gate(around.tracker);
+    void tick(uint64_t now, bool running, const Job* put, const CommonState& common) {
+        const bool gate = issuer_.gate(common.tracker);
         const bool takes = running && issuer_.takes() && jobs_.valid();
         const bool described = running && issuer_.offers(gate) && descriptors_.ready();
         const bool issued = running && issuer_.issues(gate, described);
@@ -108,7 +108,7 @@ public:
                                        payload_.valid());
         const bool read = reads_.take(now);
         if (issued) reads_.put(now);
-        issuer_.tick(around.tracker, takes ? &job : nullptr, described, issued, moves.payload);
+        issuer_.tick(common.tracker, takes ? &job : nullptr, described, issued, moves.payload);
         jobs_.tick(put, put ? *put : job, takes);
         descriptors_.tick(described, transfer, moves.descriptor);
         payload_.tick(read, {}, moves.payload);

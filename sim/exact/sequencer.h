@@ -14,7 +14,7 @@ class Sequencer {
 public:
     // What it says in a cycle.
     struct Word {
-        int answered = NOBODY;  // the port whose claim is answered
+        int answered = NO_PORT;  // the port whose claim is answered
         Verdict verdict = Verdict::DIRECT;
         Turn turn;
         int32_t counted = NONE;    // a message that has done what it came for
@@ -24,14 +24,14 @@ public:
 
     Sequencer(Context& context, int num_ports) : context_(&context) {
         const auto& sizes = context.sizes;
-        const auto depth = uint32_t(sizes.memory_queue_flits + 2 * sizes.num_vcs + LATE);
+        const auto depth = uint32_t(sizes.memory_queue_flits + 2 * sizes.num_vcs + LATE_MESSAGES);
         queues_.resize(size_t(num_ports), Fifo<Mark>(depth));
     }
     // `arrivals`: per port what is in, or nullptr; `claims`: a bit per port, `claim_of` says which.
     template <typename ClaimOf>
     Word tick(const Mark* const* arrivals, uint32_t claims, ClaimOf claim_of, bool drains_ready) {
         Word word;
-        int taken = NOBODY;
+        int taken = NO_PORT;
         switch (state_) {
         case PICK: taken = pick(claims, claim_of); break;
         case READ: state_ = HOLD; break;
@@ -47,13 +47,12 @@ public:
 
 private:
     enum State { PICK, READ, HOLD, JUDGE };
-    static constexpr int64_t LATE = 8;
     Context* context_;
     std::vector<Fifo<Mark>> queues_;
     RoundRobin turns_, askers_;
     State state_ = PICK;
     Mark event_;
-    int asker_ = NOBODY;  // NOBODY: the event is a message that is in
+    int asker_ = NO_PORT;  // NO_PORT: the event is a message that is in
     bool empty_ = false;
 
     // A message that is in, else one that claims its place; returns the port whose queue it leaves.
@@ -64,13 +63,13 @@ private:
             waiting |= uint32_t(queues_[port].valid()) << port;
         const int taken = turns_.grant(waiting);
         turns_.advance(taken);
-        if (taken != NOBODY) {
+        if (taken != NO_PORT) {
             event_ = queues_[size_t(taken)].front();
-            asker_ = NOBODY;
+            asker_ = NO_PORT;
         } else {
             asker_ = askers_.grant(claims);
             askers_.advance(asker_);
-            if (asker_ == NOBODY) return NOBODY;
+            if (asker_ == NO_PORT) return NO_PORT;
             const Claim claim = claim_of(asker_);
             event_ = {claim.transfer, 1, true, false};
             empty_ = claim.empty;
@@ -83,12 +82,12 @@ private:
         const Sum sum = context_->sums[size_t(transfer.last)];
         Sum after = sum;
         Word word;
-        const bool complete = asker_ == NOBODY ? judge_arrival(transfer, sum, after, word)
+        const bool complete = asker_ == NO_PORT ? judge_arrival(transfer, sum, after, word)
                                                : judge_claim(transfer, sum, after, word);
-        const bool over = asker_ == NOBODY ? !event_.staged : empty_;
+        const bool over = asker_ == NO_PORT ? !event_.staged : empty_;
         if (word.drain != NONE && !drains_ready) {
             word.counted = word.completed = NONE;
-            word.answered = NOBODY;
+            word.answered = NO_PORT;
             return word;
         }
         context_->sums[size_t(transfer.last)] = after;

@@ -1,7 +1,7 @@
 // What a port on shared links does with heads, and with each channel's payload (nic/receive).
 #pragma once
 #include "arbiter.h"
-#include "link_buffer.h"
+#include "link.h"
 #include "reducer.h"
 
 namespace exact {
@@ -60,7 +60,6 @@ public:
     }
 
 private:
-    static constexpr uint32_t AHEAD_FLITS = 16;
     const Context* context_;
     QuickFifo<Nothing> ahead_;
     Place next_, place_;
@@ -91,10 +90,10 @@ public:
     bool empty() const { return single_; }
     bool waits() const { return state_ == PICK; }
     int vc() const { return vc_; }
-    // The channel whose head is taken of those that offer one, or NOBODY.
+    // The channel whose head is taken of those that offer one, or NO_PORT.
     int pick(uint32_t heads) const {
         // The collective's number is even.
-        return state_ == PICK ? turns_.grant(heads & 0x55555555u) : NOBODY;
+        return state_ == PICK ? turns_.grant(heads & 0x55555555u) : NO_PORT;
     }
     Place place(Verdict verdict) const {
         const bool staged = verdict == Verdict::STAGED;
@@ -104,7 +103,7 @@ public:
     void tick(int picked, const Flit& flit, bool granted, bool answered) {
         switch (state_) {
         case PICK:
-            if (picked == NOBODY) break;
+            if (picked == NO_PORT) break;
             turns_.advance(picked);
             transfer_ = flit.transfer;
             single_ = flit.kind == SINGLE;

@@ -1,9 +1,9 @@
 // An interface on shared links: what came goes to the sequencer (nic/top/shared_core.py).
 #pragma once
-#include "around.h"
+#include "tracker.h"
 #include "control.h"
 #include "fetcher.h"
-#include "node.h"
+#include "link.h"
 #include "reorder_buffer.h"
 #include "sender.h"
 #include "sequencer.h"
@@ -18,7 +18,7 @@ public:
     SharedRank(Context& context, int64_t first_row, int64_t end_row, int64_t start,
                int64_t expected)
         : context_(&context), num_ports_(int(context.sizes.num_ports)),
-          around_(num_ports_, context.counts, context.begun),
+          common_(num_ports_, context.counts, context.begun),
           fetcher_(context, first_row, end_row), control_(start, expected),
           sequencer_(context, num_ports_), reorder_(context) {
         for (int port = 0; port < num_ports_; ++port)
@@ -41,7 +41,7 @@ private:
     Context* context_;
     int num_ports_;
     std::vector<std::unique_ptr<Port>> ports_;
-    Around around_;
+    CommonState common_;
     RoundRobin flows_;  // who looks a flow up: receivers, the reorder buffer, then the fetcher
     Fetcher fetcher_;
     Control control_;
@@ -55,14 +55,14 @@ private:
         const bool running = control_.running(), launches = control_.launches(now);
         const Sequencer::Word word = sequence();
         const Report report = {word.completed, 1};
-        around_.tracker.begin(&report, word.completed != NONE);
+        common_.tracker.begin(&report, word.completed != NONE);
         if (word.counted != NONE) context_->note_arrived(word.counted, 1, now + 1);
         const uint32_t asks = lookups_ | uint32_t(reorder_.looks_up()) << num_ports_ |
                               uint32_t(fetcher_.looks_up()) << (num_ports_ + 1);
         const int granted = flows_.grant(asks);
         flows_.advance(granted);
         const Offer offer = fetcher_.offer();
-        const bool taken = offer.port != NOBODY && ports_[size_t(offer.port)]->sender.has_room();
+        const bool taken = offer.port != NO_PORT && ports_[size_t(offer.port)]->sender.has_room();
         control_.tick(now, word.counted != NONE, fetcher_.busy(), sending_ != 0);
         fetcher_.tick(launches, granted == num_ports_ + 1, taken);
         const bool free = !ports_[0]->sender.reading();
@@ -93,9 +93,9 @@ private:
     }
     void send(uint64_t now, int port, bool running, const Job* put) {
         Sender& sender = ports_[size_t(port)]->sender;
-        if (sender.asleep() && !put && !wakes_ && !sender.wakes(now, around_)) return;
-        sender.tick(now, running, put, around_);
-        around_.tracker.ask(port, sender.question());
+        if (sender.asleep() && !put && !wakes_ && !sender.wakes(now, common_)) return;
+        sender.tick(now, running, put, common_);
+        common_.tracker.ask(port, sender.question());
         set(sending_, port, !sender.idle());
     }
     // Returns whether a staged flit is taken.

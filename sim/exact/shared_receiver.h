@@ -81,9 +81,9 @@ private:
     // Heads to the look-up, payload to its place; returns whether something has moved.
     bool tick_lanes(uint64_t now, bool running, bool granted, const Verdict* verdict, Turn turn,
                     Bits bits) {
-        const int picked = running ? lookup_.pick(bits.heads) : NOBODY;
-        const Flit head = picked == NOBODY ? Flit{} : buffer.front(picked);
-        const int opened_vc = verdict && !lookup_.empty() ? lookup_.vc() : NOBODY;
+        const int picked = running ? lookup_.pick(bits.heads) : NO_PORT;
+        const Flit head = picked == NO_PORT ? Flit{} : buffer.front(picked);
+        const int opened_vc = verdict && !lookup_.empty() ? lookup_.vc() : NO_PORT;
         const Place place = verdict ? lookup_.place(*verdict) : Place();
         const bool comes = buffer.comes(now);
         uint32_t taken = 0;

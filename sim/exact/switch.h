@@ -1,8 +1,7 @@
 // A switch: wormhole channels, the oldest message first (hw/switch).
 #pragma once
 #include "arbiter.h"
-#include "link_buffer.h"
-#include "node.h"
+#include "link.h"
 #include "run.h"
 
 namespace exact {
@@ -36,7 +35,7 @@ private:
 struct SwitchInput {
     Flit held = {};
     bool full = false, carries = false;
-    int32_t port = NOBODY, vc = 0;  // where the message goes, or where its head asks to go
+    int32_t port = NO_PORT, vc = 0;  // where the message goes, or where its head asks to go
 
     bool offers() const { return carries && full; }
     bool ends() const { return held.kind == TAIL || held.kind == SINGLE; }
@@ -141,7 +140,7 @@ private:
         const int chosen = port.link.grant(ready, [&](int k) { return port.channels[size_t(k)].step; });
         port.link.advance(chosen);
         bool ends = false;
-        if (chosen != NOBODY) {
+        if (chosen != NO_PORT) {
             const int source = port.channels[size_t(chosen)].holder;
             Flit flit = input(source).held;
             ends = input(source).ends();
@@ -161,7 +160,7 @@ private:
         };
         const int chosen = channel.allocator.grant(channel.requests, step);
         channel.allocator.advance(chosen);
-        channel.busy = chosen != NOBODY;
+        channel.busy = chosen != NO_PORT;
         if (!channel.busy) return;
         channel.holder = chosen;
         channel.step = step(chosen);

@@ -8,29 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from multitree.nic.driver.routed_rows import places_in_sums
+from multitree.sim.exact.structs import HOP, NONE, ROW, TRANSFER
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["HOP", "NONE", "ROW", "TRANSFER", "NetworkTables", "tables_of"]
-
-NONE = -1
-"""A transfer that there is none of."""
-
-# These types are the structs Row and Transfer of tables.h, byte for byte.
-ROW = np.dtype([(name, "<i4") for name in ("transfer", "port", "step", "stage")])
-"""A row of a rank's table."""
-TRANSFER = np.dtype(
-    [
-        (name, "<i4")
-        for name in (
-            *("size", "need", "before", "dst_port", "replaces"),
-            *("order", "last", "step", "vc_class", "hops"),
-        )
-    ]
-)
-"""A row of the schedule, as both its ends see it."""
-HOP = np.dtype([("port", "<i4"), ("vc_class", "<i4")])
-"""A switch on a route: the struct Hop of tables.h."""
+__all__ = ["NetworkTables", "tables_of"]
 
 IntArray = npt.NDArray[np.int64]
 

@@ -3,7 +3,7 @@
 // A question names port, op and flow; one transfer at most comes in there, so it is asked for.
 #pragma once
 #include "arbiter.h"
-#include "tables.h"
+#include "run.h"
 
 #include <cstdint>
 #include <vector>
@@ -40,9 +40,9 @@ public:
         arbiter_.advance(granted);
         // `answering` of the block: granted in the cycle before, then read.
         standing_ = answering_ & questions_ & ~overheard_;
-        answering_ = granted == NOBODY ? 0 : 1u << granted;
+        answering_ = granted == NO_PORT ? 0 : 1u << granted;
         count_ = found_;
-        if (granted != NOBODY && questions_ >> granted & 1) found_ = (*counts_)[asked_[granted]];
+        if (granted != NO_PORT && questions_ >> granted & 1) found_ = (*counts_)[asked_[granted]];
         overheard_ = 0;
         for (int k = 0; k < num_reports; ++k) overhear(reports[k]);
     }
@@ -77,6 +77,21 @@ private:
         // It is read from the next cycle on.
         (*counts_)[report.transfer] = report.count;
     }
+};
+
+// How far each port has come in the flits that it writes (nic/forward/positions.py).
+struct Positions {
+    int64_t written[MOST_PORTS] = {}, acknowledged[MOST_PORTS] = {};
+};
+
+// What all ports of an interface see in a cycle (nic/top/core.py).
+struct CommonState {
+    Tracker tracker, beginnings;
+    Positions positions;
+    bool moved = false;  // other positions than in the cycle before
+
+    CommonState(int num_clients, std::vector<uint64_t>& counts, std::vector<uint64_t>& begun)
+        : tracker(num_clients, true, counts), beginnings(num_clients, false, begun) {}
 };
 
 }  // namespace exact

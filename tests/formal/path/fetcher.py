@@ -25,7 +25,7 @@ def _fetcher(bench, *, num_ports, table_depth, lockstep, wave_width=0, forward_f
     sizes = {"num_ports": num_ports, "table_depth": table_depth, "wave_width": wave_width}
     config = Config(**sizes, num_flows=4, address_width=4, forward_flits=forward_flits)
     # Few rows on their way, so that those behind them wait for room.
-    bench.replace("multitree.nic.send.pipelined_fetcher._ROWS", 3)
+    bench.replace("multitree.nic.send.pipelined_fetcher.FETCHED_ROWS", 3)
     block = (PipelinedFetcher if forward_flits else Fetcher)(config)
     m.submodules.block = block
     faulted = Signal()

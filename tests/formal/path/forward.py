@@ -87,7 +87,7 @@ def found(bench, *, wave_width):
 def order(bench, *, messages):
     """No flit may go before the one that it follows is acknowledged."""
     m, config = bench.m, small_config()
-    bench.replace("multitree.nic.reduce.forwarding_reducer._MESSAGES", messages)
+    bench.replace("multitree.nic.reduce.forwarding_reducer.QUEUED_WRITES", messages)
     m.submodules.block = block = WriteOrder(config)
     driven(bench, "messages", block.messages)
     most = (1 << position_width(config) - 1) - 1
@@ -173,7 +173,7 @@ def flits(bench):
     """Every flit that is read is there: kept by its port, or acknowledged by memory."""
     m = bench.m
     config = small_config()
-    bench.replace("multitree.nic.forward.chunk_reader._STALE_FLITS", STALE_FLITS)
+    bench.replace("multitree.nic.forward.chunk_reader.STALE_FLITS", STALE_FLITS)
     # Fewer than a `Config` may have, so that few positions go beyond.
     object.__setattr__(config, "forward_flits", KEPT_FLITS)
     queue = hollow(MergedQueue)(config)

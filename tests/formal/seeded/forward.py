@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         "chunk_reader.flits",
         "nic/forward/chunk_reader.py",
-        "most = self.config.forward_flits - _STALE_FLITS",
+        "most = self.config.forward_flits - STALE_FLITS",
         "most = self.config.forward_flits",
         "a kept flit is taken while another one is written over it",
     ),

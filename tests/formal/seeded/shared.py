@@ -114,8 +114,8 @@ MUTANTS = (
     Mutant(
         "sequencer.arrivals",
         "nic/reduce/sequencer.py",
-        "2 * config.num_vcs + _LATE",
-        "2 * config.num_vcs + _LATE - 1",
+        "2 * config.num_vcs + LATE_MESSAGES",
+        "2 * config.num_vcs + LATE_MESSAGES - 1",
         "a place too few for messages that are in before the claims stop",
     ),
     Mutant(

@@ -7,7 +7,8 @@ import pytest
 
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
-from multitree.sim.exact.tables import NONE, tables_of
+from multitree.sim.exact.structs import NONE
+from multitree.sim.exact.tables import tables_of
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.algorithms.build import build
