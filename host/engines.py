@@ -15,9 +15,9 @@ from multitree.sim.emulator import verilator
 from multitree.sim.exact.engine import exact
 from multitree.sim.native_build import why_no_compiler
 from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.model import TimeModel
 from multitree.sim.timing.offload import Host
 from multitree.sim.timing.sizing import least_sizes
-from multitree.sim.timing.trace import Trace
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute, owned_range
 from multitree.topology.schedules.schedule import Schedule
@@ -184,10 +184,11 @@ class TorchEngine(Engine):
         self._executor = type(self._executor)()
 
 
-class AnalyticEngine(Engine):
-    """Times schedules without data by the analytic model."""
+_MODELS: dict[str, TimeModel] = {"analytic": analytic, "exact": exact}
 
-    name = "analytic"
+
+class _ModelEngine(Engine):
+    """Times schedules without data, by the model of its name."""
 
     def __init__(
         self,
@@ -205,11 +206,14 @@ class AnalyticEngine(Engine):
         """Time every message."""
         model = collective.plan.applied_to(self._link_model)
         num_flits = model.num_flits(collective.size_bytes, 1)
-        trace = self._time(collective.schedule, num_flits, model)
+        trace = _MODELS[self.name](
+            collective.schedule,
+            num_flits,
+            model,
+            lockstep=self._lockstep,
+            progress=self._progress,
+        )
         return Outcome(None, trace.cycles, trace.link_utilization, trace=trace)
-
-    def _time(self, schedule: Schedule, num_flits: int, model: LinkModel) -> Trace:
-        return analytic(schedule, num_flits, model, lockstep=self._lockstep)
 
     def loading_cycles(self, collective: Collective) -> int | None:
         """What its host takes: no interface is there to measure it."""
@@ -218,14 +222,16 @@ class AnalyticEngine(Engine):
         return self._host.loading_cycles(*size, model, lockstep=self._lockstep)
 
 
-class ExactEngine(AnalyticEngine):
-    """Times schedules without data, cycle by cycle as the RTL does."""
+class AnalyticEngine(_ModelEngine):
+    """In closed form on private links."""
+
+    name = "analytic"
+
+
+class ExactEngine(_ModelEngine):
+    """Cycle by cycle, as the RTL does."""
 
     name = "exact"
-
-    def _time(self, schedule: Schedule, num_flits: int, model: LinkModel) -> Trace:
-        options: dict[str, Any] = {"lockstep": self._lockstep, "progress": self._progress}
-        return exact(schedule, num_flits, model, **options)
 
 
 def why_not(name: str) -> str | None:

@@ -9,8 +9,6 @@ import multitree.sim.exact.structs as structs
 from multitree.hw.codes import Kind
 
 FOLDER = Path(structs.__file__).parent
-    path for path in Path(structs.__file__).parent.iterdir() if path.suffix in (".h", ".cpp")
-]
 HEADER = structs.header()
 
 
