@@ -39,20 +39,10 @@ _AGAINST = {
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A variant of a collective, and the time that the analytic engine gives it.
+    """Variant of a collective, and its cycles from the first start to the last done.
 
-    Parameters
-    ----------
-    algorithm : str
-        One of `ALGORITHMS`.
-    dependency : str
-        "chunk" or "submessage".
-    sibling_order : str
-        "built": contributions are added in the order of the builder; "small", "large": as they are
-        expected to arrive where chunks are short, or long.
-    schedule : Schedule
-    cycles : int
-        From the first start to the last done.
+    In `sibling_order` "built" contributions are added in the order of the builder, in "small" and
+    "large" as they are expected to arrive where chunks are short, or long.
     """
 
     algorithm: str
@@ -64,27 +54,19 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """What there is for a size.
-
-    Parameters
-    ----------
-    candidates : tuple of Candidate
-        At least one, the fastest first.
-    problems : dict of str to str
-        Why an algorithm is not among them.
-    """
+    """Candidates for a size, the fastest first, and why other algorithms are not among them."""
 
     candidates: tuple[Candidate, ...]
     problems: dict[str, str]
 
     @property
     def best(self) -> Candidate:
-        """The fastest."""
+        """The fastest candidate."""
         return self.candidates[0]
 
     @property
     def reason(self) -> str:
-        """Why it is the fastest, compared with what differs from it in one respect: a sentence."""
+        """Sentence that compares the fastest candidate with those that differ in one respect."""
         best, *rest = self.candidates
         parts = []
         for what, alike in _AGAINST.items():
@@ -103,19 +85,10 @@ class Choice:
 
 
 class Chooser:
-    """Times what there is on a topology and names the fastest; keeps what it has built.
+    """Choice of the fastest algorithm, dependency and sibling order on a topology for a size.
 
-    Parameters
-    ----------
-    topology : Topology
-    link_model : LinkModel
-        All but its `dependency`, which is chosen.
-    algorithms : iterable of str
-        Those that take part.
-    dependencies : sequence of str
-        Those that take part, the one that is tried first in front.
-    say : callable, optional
-        Called with what is being timed, as that may take long.
+    Schedules are kept between choices. The first of `dependencies` is tried first; `say` is called
+    with what is being timed.
     """
 
     def __init__(
@@ -137,32 +110,10 @@ class Chooser:
     def choose(
         self, num_flits: int, collective: str = "all_reduce", root: int | None = None
     ) -> Choice:
-        """Time what there is.
+        """Time all algorithms as built, with the first dependency, then variants of the fast ones.
 
-        Every algorithm is timed once, with the first dependency and the order as built; those
-        within `CLOSE` of the fastest with all others, too.
-
-        Parameters
-        ----------
-        num_flits : int
-            Of one rank's padded buffer.
-        collective : str
-        root : int, optional
-            As for `build`.
-
-        Returns
-        -------
-        Choice
-
-        Raises
-        ------
-        ScheduleError
-            If there is no such collective or root, or if nothing can be timed: says why not of the
-            first algorithm.
-
-        Notes
-        -----
-        Deterministic. What `analytic` takes, some twenty times.
+        Fast are those within `CLOSE` of the fastest. ScheduleError if there is no such collective
+        or root, or nothing can be timed: says why not of the first algorithm. Deterministic.
         """
         check_collective(collective, root, self.topology.num_ranks)
         asked, variants = (collective, root, num_flits), {}
@@ -206,7 +157,7 @@ class Chooser:
     def _orders_of(
         self, algorithm: str, dependency: str, collective: str, root: int | None, num_flits: int
     ) -> dict[str, Schedule]:
-        """An algorithm's schedules by sibling order, each order once."""
+        """Schedules of an algorithm by sibling order, each order once."""
         cost_model = None
         key: tuple[Any, ...] = algorithm, collective, root
         if algorithm in SIZED:
@@ -231,7 +182,6 @@ class Chooser:
     def _timed(
         self, algorithm: str, variant: Variant, asked: tuple[str, int | None, int]
     ) -> Candidate:
-        """Time an algorithm with a dependency and a sibling order."""
         dependency, order = variant
         schedule = self._orders_of(algorithm, dependency, *asked)[order]
         self._say(f"Timing {algorithm}, {dependency}")
@@ -241,7 +191,7 @@ class Chooser:
 
 
 def _by_order(schedule: Schedule) -> dict[str, Schedule]:
-    """The schedule as built, and with siblings in other orders as far as these differ."""
+    """Schedule as built, and with siblings in other orders as far as these differ."""
     found = {"built": schedule}
     for name, times in _ORDERS.items():
         other = schedule.reordered(times)

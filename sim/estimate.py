@@ -20,7 +20,7 @@ __all__ = ["Estimate", "estimate", "schedule_for"]
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What the analytic engine says of a collective.
+    """Time of a collective by the analytic engine.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Estimate:
     time_us : float
         The same at the link model's clock, in microseconds.
     trace : Trace
-        When each transfer was sent and had arrived; `trace.schedule` is what was timed.
+        Cycle in which each transfer was sent and had arrived; `trace.schedule` is what was timed.
     link_model : LinkModel
-        What it was timed with; with "auto" its dependency is the one that was chosen.
+        With "auto" its dependency is the chosen one.
     limits : tuple of LinkLimit
         Links that interfaces cannot use at their speed, and why.
     """
@@ -44,7 +44,7 @@ class Estimate:
 
     @property
     def translated(self) -> bool:
-        """Whether one tree was timed for all, and `trace` has its rows only."""
+        """True if one tree was timed for all, and `trace` has its rows only."""
         return self.trace.engine == "translated"
 
 
@@ -139,36 +139,11 @@ def schedule_for(
     lockstep: bool = False,
     dependencies: Sequence[str] = DEPENDENCIES[::-1],
 ) -> tuple[Schedule, LinkModel]:
-    """The schedule of an algorithm, or of the fastest one, and the model to time it with.
+    """Schedule of an algorithm, or of the fastest for "auto", and the model to time it with.
 
-    Parameters
-    ----------
-    topology : Topology
-    num_flits : int
-        Of one rank's padded buffer.
-    link_model : LinkModel
-    algorithm : str
-        One of `ALGORITHMS`, or "auto".
-    collective : str
-    root : int, optional
-        As for `build`.
-    lockstep : bool
-        Interfaces wait out the estimated time of every step.
-    dependencies : sequence of str
-        Those that "auto" may choose, the one that is tried first in front.
-
-    Returns
-    -------
-    schedule : Schedule
-    link_model : LinkModel
-        With "auto" its dependency is the one that was chosen.
-
-    Raises
-    ------
-    ScheduleError
-        If there is no such schedule.
-    ValueError
-        If "auto" is to choose in lockstep, in which algorithms are not timed.
+    With "auto" the model's dependency is the chosen one of `dependencies`. ScheduleError if there
+    is no such schedule; ValueError if "auto" is to choose in lockstep, in which algorithms are not
+    timed.
     """
     if algorithm != AUTO:
         sized = algorithm in SIZED

@@ -31,56 +31,14 @@ def analytic(
     start: Sequence[int] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Trace:
-    """Time every transfer of a schedule, in closed form where links are private.
+    """Trace of a schedule in closed form where links are private, else by `shared_analytic`.
 
-    Where routes lead through switches, or through ranks, `shared_analytic` does it. Else it goes
-    step by step. Ports send and receive in the order of the table. A message leaves when its row
-    was read, its port is free and all it waits for has arrived, or with cut-through the first
-    sub-message of it, and then ends no sooner than the last sub-message allows; it arrives when
-    its last flit was added or written, which may have to wait for the sibling that is added before
-    it, sub-message by sub-message; and a receiver that waits holds up its sender when the link
-    buffer is full. Within a message flits are evenly spaced, so that its first and last flit
-    determine all others. Of many waves those in the middle are not timed one by one, see
-    `timed_in_waves`.
-
-    Parameters
-    ----------
-    schedule : Schedule or ImplicitSchedule
-        One that `verify` accepts; of one that is a tree, translated, that tree is timed.
-    num_flits : int
-        Of one rank's padded buffer.
-    link_model : LinkModel, optional
-        Links, buffers, memory, and the pipelines of the interface.
-    lockstep : bool
-        Interfaces wait out the estimated time of every step.
-    start : sequence of int, optional
-        Cycles in which ranks are started; all at once if not said.
-
-    Returns
-    -------
-    Trace
-        Its cycle 0 is the first rank's start.
-
-    Raises
-    ------
-    ScheduleError
-        As `shared_analytic`, or if flits are to be forwarded where links are shared.
-    TopologyError
-        If links are shared and a rank's link has no reverse.
-    ValueError
-        If the number of flits or a start is negative, or there is not one start per rank.
-
-    Notes
-    -----
-    O(num_transfers) with a few NumPy calls per group of transfers that do not wait for each
-    other, on private links. There within 2 % of the rtl engine, see `bench/analytic_vs_rtl.py`.
-
-    Examples
-    --------
-    >>> from multitree.topology.families.direct import torus
-    >>> from multitree.topology.algorithms.multitree import build_multitree
-    >>> analytic(build_multitree(torus(4, 4)), 65536).cycles < 43500
-    True
+    Ports send and receive in the order of the table. A message leaves when its row was read, its
+    port is free and all it waits for has arrived, with cut-through the first sub-message. It
+    arrives when its last flit is added or written, after the sibling before it. A full link buffer
+    stops its sender. Within a message flits are evenly spaced, so that the first and the last one
+    determine all others. O(num_transfers); within 2 % of the rtl engine on private links
+    (`bench/analytic_vs_rtl.py`).
     """
     run = Run.of(schedule.tree, num_flits, link_model, lockstep, start)
     if schedule.group is not None:

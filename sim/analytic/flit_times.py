@@ -19,19 +19,11 @@ so many go, and of one that has waited for a place."""
 class FlitTimes:
     """Times of all flits, head 0 to tail, at every hop: the links of a route, and the reducer.
 
-    A flit leaves a hop when it is there, a cycle (or a slow link's interval) behind the one before
-    it, and when the buffer behind the link has a place for it, that of the flit that came `depth`
-    before. So all times of a message follow from a few *knots* (hop, flit,
-    cycle): this flit leaves the hop no sooner, and those behind it follow. Its head makes one at
-    each hop, and what held up a full buffer makes one upstream of it.
-
-    What a flit's time depends on may not have happened yet; `blocker` says which message's head
-    has to go on first, and a tail's time is *settled* when none does.
-
-    Parameters
-    ----------
-    messages, channels : Messages, Channels
-    model : LinkModel
+    A flit leaves a hop when it is there, a cycle (or a slow link's interval) after the one before
+    it, and when the buffer after the link has the place of the flit `depth` before. So all times
+    follow from a few *knots* (hop, flit, cycle): this flit leaves the hop no sooner, and those
+    behind it follow. What a time depends on may not have happened yet: `blocker` names the message
+    whose head has to go on first; a tail's time is *settled* when there is none.
     """
 
     def __init__(self, messages: Messages, channels: Channels, model: LinkModel) -> None:

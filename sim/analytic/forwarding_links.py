@@ -23,11 +23,11 @@ __all__ = ["ForwardingLinks"]
 class ForwardingLinks(PrivateLinks):
     """`PrivateLinks` of interfaces that forward.
 
-    A head leaves when the message that it waits for has begun to come in, and each flit when the
-    same one of that is written, which is what ports keep; memory is read only for chunks that need
-    no message, ahead of their turn. What a contribution is added to comes the same way: from
-    memory, read from its head on, or from the sibling before it. Acknowledgements of memory count
-    for the end of the collective, and for rows that wait for whole chunks.
+    A head leaves when the message that it waits for has begun to arrive, and each flit when the
+    same one of that is written into the ring that ports keep. Memory is read only for chunks that
+    need no message, ahead of their turn. Operands come the same way: from memory, or from the
+    sibling before. Acknowledgements of memory count for the end of the collective, and for rows
+    that wait for whole chunks.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ForwardingLinks(PrivateLinks):
         self._taken = np.full((schedule.topology.num_links, rows), NEVER)
 
     def _take_in(self, group: Group, start: FloatArray, end: FloatArray) -> None:
-        """Note of messages whose flits went to the reducer what later ones depend on."""
+        """Record what later messages depend on."""
         super()._take_in(group, start, end)
         rows, link = group.rows, group.link
         self._looked[link] = self._last_looked[rows]
@@ -78,7 +78,7 @@ class ForwardingLinks(PrivateLinks):
         self._put[link], self._acked[link] = self._last_put[rows], self._last_acked[rows]
 
     def _leave(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Cycles in which first and last flit leave the link's buffer: some wait behind it."""
+        """Cycles in which first and last flit leave the link's buffer, after which some wait."""
         first, last = (
             passed - np.clip(passed - came, 0, AHEAD_FLITS)
             for passed, came in zip((start, end), self._came, strict=True)
@@ -93,7 +93,7 @@ class ForwardingLinks(PrivateLinks):
         return np.where(group.is_full, acked, end + self._settle[group.rows])
 
     def _ready_at(self, group: Group, arrived: FloatArray) -> FloatArray:
-        """Cycles from which on rows may go on with messages."""
+        """Cycles from which rows may send messages on."""
         if not self._cut_through:
             return arrived
         return np.where(group.is_full, self._begun[group.rows], arrived)
@@ -133,7 +133,7 @@ class ForwardingLinks(PrivateLinks):
         return head, np.where(group.is_full, first, head), np.where(group.is_full, tail, head)
 
     def _taken_from(self, known: FloatArray, asked: FloatArray) -> FloatArray:
-        """When a flit comes that was known from a cycle on: kept, or else read from memory."""
+        """Cycle of a flit known from `known` on: kept in the ring, or else read from memory."""
         model = self._model
         asked = asked + model.found_cycles
         is_kept = asked - known < model.forward_flits - STALE_FLITS
@@ -142,7 +142,7 @@ class ForwardingLinks(PrivateLinks):
         return np.where(is_kept, np.maximum(known, asked), read + model.operand_cycles)
 
     def _in_turn(self, group: Group) -> BoolArray:
-        """Which of a group pass to the reducer only behind their siblings: none."""
+        """No rows: siblings are followed flit by flit."""
         return np.zeros_like(group.waits)
 
     def _receive(
@@ -178,7 +178,7 @@ class ForwardingLinks(PrivateLinks):
     def _put_at(
         self, group: Group, checked: FloatArray, start: FloatArray, last: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """When the first and the last flit are put where what follows finds them."""
+        """Cycles in which the first and the last flit are written into the ring."""
         model, rows, sibling = self._model, group.rows, group.sibling
         waits = group.waits & group.is_full
         self._begun[rows] = checked
@@ -202,7 +202,7 @@ class ForwardingLinks(PrivateLinks):
     def _written(
         self, group: Group, checked: FloatArray, start: FloatArray, last: FloatArray
     ) -> FloatArray:
-        """Note when flits are put and acknowledged; when the last one leaves the link's buffer."""
+        """Cycle in which the last flit leaves the link's buffer; records when flits are written."""
         rows, sibling, latency = group.rows, group.sibling, self._model.memory_write_cycles
         waits = group.waits & group.is_full
         first_put, last_put = self._put_at(group, checked, start, last)

@@ -15,33 +15,13 @@ IntArray = npt.NDArray[np.int64]
 def generations_of(
     schedule: Schedule, lane: npt.NDArray[np.int32] | None = None
 ) -> tuple[list[IntArray], IntArray]:
-    """Sort transfers into groups in which everything that one waits for lies in earlier groups.
+    """Groups of transfers in which all that one waits for lies in earlier groups, and siblings.
 
-    A transfer waits for the earlier rows of its source's table, and so for what its link sends
-    before it, for all that came in earlier steps, and for the sibling that is added before it.
-
-    Parameters
-    ----------
-    schedule : Schedule
-    lane : int32 array, shape (num_transfers,), optional
-        Rows of one number wait for each other as rows of one source do; sources if not said.
-
-    Returns
-    -------
-    generations : list of int64 arrays
-        Transfers of each group.
-    sibling : int64 array, shape (num_transfers,)
-        The transfer whose contribution is added just before, -1 if there is none.
-
-    Raises
-    ------
-    ValueError
-        If transfers of one step wait for each other in a circle.
-
-    Notes
-    -----
-    O(num_transfers) per group of a step; a step has at most as many groups as a rank has rows
-    and siblings in it.
+    A transfer waits for earlier rows of its source's table, or of its `lane`, and so for what its
+    link sends before; for all arrivals of earlier steps; and for its sibling, the contribution
+    added before it, -1 for none. ValueError if transfers of one step wait in a circle.
+    O(num_transfers) per group of a step; a step has at most as many groups as a rank has rows and
+    siblings in it.
     """
     sibling = _siblings(schedule)
     lane = schedule.src if lane is None else lane
@@ -61,7 +41,7 @@ def generations_of(
 
 
 def _siblings(schedule: Schedule) -> IntArray:
-    """For each REDUCE the one of its flow at its destination that comes before it."""
+    """Row of each contribution's predecessor in its sum, -1 for none."""
     sibling = np.full(schedule.num_transfers, -1, dtype=np.int64)
     rows = np.flatnonzero(schedule.op == Op.REDUCE)
     place = _group(schedule.flow, schedule.dst)[rows]
@@ -74,14 +54,13 @@ def _siblings(schedule: Schedule) -> IntArray:
 
 
 def _group(major: npt.NDArray[np.int32], minor: npt.NDArray[np.int32]) -> IntArray:
-    """One number per pair."""
     return major.astype(np.int64) * (int(minor.max(initial=0)) + 1) + minor
 
 
 def _levels(least: IntArray, behind: tuple[IntArray, ...]) -> IntArray:
-    """Levels, at least these, of which each is above those of all rows that it stands behind.
+    """Levels, at least these, so that each is above those of all rows before it.
 
-    Of each row the one behind it, -1 if none, in several orders.
+    `behind` has for several orders the row after each row, -1 for none.
     """
     level, raised = least.astype(np.int64), np.arange(len(least))
     while len(raised):

@@ -16,16 +16,10 @@ NEVER = -1e18
 
 @dataclass(frozen=True)
 class Places:
-    """Of one flit of each message, the place that it needs; arrays of shape (num_transfers,).
+    """Place in the buffer that one flit of each message needs; arrays of shape (num_transfers,).
 
-    Parameters
-    ----------
-    message : int64 array
-        The message on the same link of which a flit has that place, or else `num_transfers`.
-    share : float64 array
-        How far that flit is from the first payload flit, 0, to the last, 1.
-    is_head : bool array
-        Whether it is the head, which leaves a cycle before the first payload flit.
+    `message` has the place now, or is `num_transfers` for none; `share` is how far its flit is from
+    the first payload flit, 0, to the last, 1; heads leave a cycle before the first payload flit.
     """
 
     message: IntArray
@@ -34,20 +28,10 @@ class Places:
 
 
 class LinkBuffers:
-    """Per link the messages that went through its buffer, head flits included.
+    """Messages in the buffer of each link, head flits included, in the order of the links.
 
-    A flit needs the place of the one that went `buffer_flits` earlier over the same link.
-    Between a message's first and last payload flit those in between are taken to leave evenly.
-
-    Parameters
-    ----------
-    link : int64 array, shape (num_transfers,)
-        The link of each message. Links carry messages in this order.
-    size : float64 array, shape (num_transfers,)
-        Its payload flits.
-    num_links : int
-    buffer_flits : int
-        Places of each buffer.
+    A flit needs the place of the one that went `buffer_flits` earlier over the same link. Payload
+    flits of a message are taken to leave evenly.
     """
 
     def __init__(self, link: IntArray, size: FloatArray, num_links: int, buffer_flits: int) -> None:
@@ -65,17 +49,9 @@ class LinkBuffers:
         self._start_pass, self._end_pass = np.full((2, len(size) + 1), NEVER)
 
     def places(self, flit: int | FloatArray) -> Places:
-        """The places that a flit of each message needs.
+        """Places that a flit of each message needs, 0 for the head, 1 for the first payload flit.
 
-        Parameters
-        ----------
-        flit : int or float64 array, shape (num_transfers,)
-            0 for the head, 1 for the first payload flit.
-
-        Returns
-        -------
-        Places
-            Of no message where the buffer has room, or the place is one of the message itself.
+        There is none where the buffer has room, or the place is one of the message itself.
         """
         # All of it goes link by link, since a search for sorted values is several times as fast.
         by_link, size = self._by_link, self._size[self._by_link]
@@ -93,19 +69,7 @@ class LinkBuffers:
         )
 
     def left(self, rows: IntArray, places: Places) -> FloatArray:
-        """When messages' places are left.
-
-        Parameters
-        ----------
-        rows : int64 array
-            Messages that come next on their links.
-        places : Places
-
-        Returns
-        -------
-        float64 array
-            Cycles; far in the past where no place is needed.
-        """
+        """Cycles in which the places of messages that come next on their links are free."""
         message = places.message[rows]
         start = self._start_pass[message]
         span = self._end_pass[message] - start
@@ -113,5 +77,5 @@ class LinkBuffers:
         return left
 
     def add(self, rows: IntArray, start: FloatArray, end: FloatArray) -> None:
-        """Note when the first and the last payload flit of messages left the buffer."""
+        """Record when the first and the last payload flit of messages leave the buffer."""
         self._start_pass[rows], self._end_pass[rows] = start, end

@@ -26,18 +26,10 @@ LAST = 1 << 30
 
 @dataclass(frozen=True)
 class Channels:
-    """The virtual-channel classes of all links, link by link; lists per channel.
+    """Virtual-channel classes of all links, link by link; lists per channel.
 
-    Parameters
-    ----------
-    classes : int
-        Of every link: channel c is class c % classes of link c // classes.
-    latency, credit_latency, interval : list of float
-        Cycles to the far end, of a credit back, and per flit.
-    depth : list of int
-        Flits that the buffer at the far end holds.
-    place : list of int
-        Number of the channel at its far end: port, then class.
+    Channel c is class c % classes of link c // classes. `depth` is the buffer at the far end in
+    flits, `place` the channel's number there: port, then class; times are cycles.
     """
 
     classes: int
@@ -50,26 +42,11 @@ class Channels:
 
 @dataclass(frozen=True)
 class Messages:
-    """What every message is and needs; lists per message, in the order of the schedule's rows.
+    """Size, ends, route and needs of every message; lists in the order of the schedule's rows.
 
-    Parameters
-    ----------
-    size, step : list of int
-        Payload flits, and the step, by which switches know the older one.
-    src, dst : list of int
-        Ranks.
-    route : list of list of int
-        Channels.
-    adds : list of bool
-        It is a contribution to a sum.
-    order : list of int
-        Its place in that sum.
-    sum : list of int
-        The sum or result that it brings, a number below `num_sums`.
-    needs : list of int
-        The one that it waits for, -1 for none.
-    num_children : list of int
-        Contributions to each sum.
+    `step` tells switches the older message, `order` is the place in a sum, `sum` the sum or result
+    that it brings and `needs` the one that it waits for, -1 for none; `num_children` counts
+    contributions per sum.
     """
 
     size: list[int]
@@ -90,7 +67,6 @@ class Messages:
 
 
 def channels_of(topology: Topology, classes: int, model: LinkModel) -> Channels:
-    """All channels of a topology."""
     ends = topology.reverse.tolist()
     # The number of a port only breaks ties, so that any will do for a link without a reverse.
     ports = [0 if back < 0 else topology.port_of_link(back) for back in ends]
@@ -110,17 +86,7 @@ def channels_of(topology: Topology, classes: int, model: LinkModel) -> Channels:
 
 
 def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
-    """All messages of a schedule on shared links.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        As interfaces send it: `lowering.as_sent`.
-    size : int64 array, shape (num_transfers,)
-        Payload flits.
-    classes : int
-        Of every link.
-    """
+    """Messages of a schedule `as_sent`, with payloads of `size` flits."""
     num_ranks = schedule.topology.num_ranks
     flow, adds = schedule.flow.astype(np.int64), schedule.op == Op.REDUCE
     results = schedule.num_flows * num_ranks
@@ -151,10 +117,9 @@ def messages_of(schedule: Schedule, size: IntArray, classes: int) -> Messages:
 
 
 class EventQueue:
-    """Calls actions in the order of their cycles.
+    """Queue of actions in the order of their cycles.
 
-    In one cycle those of lower rank go first, then those that were noted first; so what comes out
-    depends on nothing else.
+    In one cycle those of lower rank go first, then those that were queued first.
 
     Examples
     --------

@@ -26,33 +26,12 @@ STEADY = 2e-3
 
 
 def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine: Engine) -> Times:
-    """Time a periodic schedule by its rows written out for as many waves as differ.
+    """Times of a periodic schedule, timed for as many waves as differ.
 
-    The first waves find links free, the last ones leave them free; in between, waves follow each
-    other at one interval, at which those that are not timed are put in.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of several waves.
-    num_flits : int
-        Of one rank's buffer.
-    model : LinkModel
-        Links, which bound the interval from below.
-    engine : callable
-        Times a schedule of one wave, for a buffer of so many flits; see `idle_before`.
-
-    Returns
-    -------
-    Trace
-        Of shape (num_waves, num_transfers).
-
-    Notes
-    -----
-    What the engine takes for `ALL_STAGES` times as many waves as are in flight at once, and
-    `MORE_WAVES`, or for fewer where waves are of many rows; twice as many as long as the interval
-    is not `STEADY`, or is less than the busiest link needs: its buffer then still takes in more
-    than the link passes on.
+    The first waves find links free, the last ones leave them free; waves between follow at one
+    interval, at which those that are not timed are inserted. `engine` times `ALL_STAGES` times the
+    waves in flight and `MORE_WAVES`, fewer where waves have many rows, and twice as many while the
+    interval is not `STEADY` or is less than the busiest link needs.
     """
     wave_flits = schedule.padded(num_flits) // schedule.num_waves
     least = _link_cycles(schedule, num_flits, model) * (1 - STEADY)
@@ -76,6 +55,7 @@ def timed_in_waves(schedule: Schedule, num_flits: int, model: LinkModel, engine:
         now, before = (
             float((sent[end] - sent[end - part]).mean()) / part for end in (middle, middle - part)
         )
+        # Below the busiest link's rate its buffer still takes in more than the link passes on.
         steady = abs(now - before) <= STEADY * now and now >= least
         if steady or timed == schedule.num_waves:
             break
@@ -96,7 +76,7 @@ def _link_cycles(schedule: Schedule, num_flits: int, model: LinkModel) -> float:
 
 
 def _with_waves(times: IntArray, middle: int, more: int, interval: float) -> IntArray:
-    """Put waves in behind one in the middle, at an interval."""
+    """Waves with `more` of them inserted after one in the middle, at an interval."""
     begin, end = middle + 1, middle + 1 + more
     # It is the largest part of a long trace, so that it is written once.
     whole = np.empty((len(times) + more, times.shape[1]), np.int64)

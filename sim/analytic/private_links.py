@@ -21,21 +21,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Group:
-    """Transfers of which none waits for another, with what is known of them before they are timed.
+    """Transfers of which none waits for another; all arrays have the shape (num_rows,).
 
-    All arrays are of shape (num_rows,).
-
-    Parameters
-    ----------
-    rows, sibling : int64 array
-        Of the schedule; -1 for no sibling.
-    link, src, dst, flow : int array
-    size, interval, way : float64 array
-        Flits on the link, its cycles per flit, and cycles from one end to the other's buffer.
-    rest : float64 array
-        Flits behind the first payload flit.
-    is_full, waits : bool array
-        Whether there is payload, and a sibling.
+    `sibling` is -1 for none. Of each row's link, `interval` is the cycles per flit and `way` those
+    to the receiver; `rest` is the flits after the first payload flit.
     """
 
     rows: IntArray
@@ -54,16 +43,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Limits:
-    """What earlier messages set to the times of a group's at their receivers.
+    """Earliest cycles at the receivers of a group, set by earlier messages.
 
-    Parameters
-    ----------
-    known : float64 array
-        From when on a head may be looked up.
-    asked : float64 array
-        Cycles that who waits for a sibling takes to ask for it.
-    start, end : float64 array
-        Before which the first and the last payload flit do not go to the reducer.
+    A head may be looked up from `known` on and takes `asked` cycles more to ask for its sibling;
+    first and last payload flit go to the reducer from `start` and `end` on.
     """
 
     known: FloatArray
@@ -73,7 +56,7 @@ class Limits:
 
 
 class PrivateLinks:
-    """Times of all transfers so far, and until when ports, tables and receivers are taken.
+    """Times of all transfers so far, and of the ports, tables and receivers that they occupy.
 
     Times of a sender are those at which a head flit could be on the link.
     """
@@ -127,7 +110,7 @@ class PrivateLinks:
         self._forget(num_links, (schedule.num_flows, topology.num_ranks))
 
     def _forget(self, num_links: int, places: tuple[int, int]) -> None:
-        """Begin where nothing was sent, nor came in, on any link, of any flow at any rank."""
+        """Set the state before the first message."""
         self._taken = np.full((num_links, max(self._model.port_queue_rows, 1)), NEVER)
         self._issued = np.zeros(num_links)
         # Ports' last tails, and when links can take the next head, which may be slower.
@@ -143,8 +126,10 @@ class PrivateLinks:
         )
 
     def advance(self, rows: IntArray, sibling: IntArray) -> None:
-        """Time transfers, all that they wait for being timed."""
+        """Time transfers after all that they wait for."""
         group = self._group(rows, sibling)
+        # Credits pace the last flit and depend on when its receiver begins, so that this is timed
+        # twice.
         limits = self._limits(group)
         # The receiver is timed twice: credits, which pace the last flit, depend on when it begins.
         head, first, tail = self._send(group)
@@ -155,7 +140,7 @@ class PrivateLinks:
         self._take_in(group, start, end)
 
     def _take_in(self, group: Group, start: FloatArray, end: FloatArray) -> None:
-        """Note of messages whose flits went to the reducer what later ones depend on."""
+        """Record what later messages depend on."""
         rows, link = group.rows, group.link
         self._buffers.add(rows, *self._leave(start, end))
         arrived = self._arrival(group, start, end)
@@ -187,7 +172,7 @@ class PrivateLinks:
         )
 
     def _leave(self, start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Cycles in which first and last flit leave the link's buffer: to go to the reducer."""
+        """Cycles in which first and last flit leave the link's buffer for the reducer."""
         return start, end
 
     def _arrival(self, group: Group, start: FloatArray, end: FloatArray) -> FloatArray:
@@ -196,7 +181,7 @@ class PrivateLinks:
         return arrived
 
     def _ready_at(self, group: Group, arrived: FloatArray) -> FloatArray:
-        """Cycles from which on rows may go on with messages."""
+        """Cycles from which rows may send messages on."""
         if not self._cut_through:
             return arrived
         # The first sub-message lets a row begin (`_first_needed` in nic/send/issuer.py).
@@ -205,11 +190,8 @@ class PrivateLinks:
         return earlier
 
     def _passing(self, group: Group, start: FloatArray, number: FloatArray | int) -> FloatArray:
-        """Cycles in which payload flits go to the reducer, the first one going in cycle `start`.
-
-        One goes a cycle where they are there already, as behind a sibling, else as links bring
-        them.
-        """
+        """Cycles in which payload flit `number` goes to the reducer, the first one at `start`."""
+        # Behind a sibling flits are there already and go one per cycle; else as links bring them.
         there = self._first_there + number * group.interval
         passing: FloatArray = np.maximum(start + number, there)
         return passing
@@ -250,15 +232,15 @@ class PrivateLinks:
         return head, np.where(group.is_full, first, head), np.where(group.is_full, tail, head)
 
     def _place_left(self, group: Group) -> list[FloatArray]:
-        """When senders know that the places of head and first payload flit are left."""
+        """Cycles in which senders know that the places of head and first payload flit are free."""
         returned = self._returned[group.link]
         return [self._buffers.left(group.rows, places) + returned for places in self._places]
 
     def _paced(self, group: Group, head: FloatArray, start: FloatArray) -> FloatArray:
         """Cycle of the last payload flit at the near end, as credits allow it.
 
-        A buffer full of flits goes out per round trip of a credit, if not one per cycle; the head
-        flit is one of them.
+        A buffer of flits, head included, goes out per round trip of a credit, unless one goes per
+        cycle.
         """
         depth, way, rest = self._depth, group.way, self._rest[group.rows]
         around = way + self._returned[group.link]
@@ -274,7 +256,7 @@ class PrivateLinks:
         return np.where(group.is_full, last, NEVER)
 
     def _limits(self, group: Group) -> Limits:
-        """What earlier messages set to the times of these at their receivers."""
+        """Limits that earlier messages set at these messages' receivers."""
         model, link = self._model, group.link
         # A message without payload is in only when all before it are in memory: state REPORT of
         # nic/receive/header_check.py waits for `drained`.
@@ -297,7 +279,7 @@ class PrivateLinks:
         return Limits(known=known, asked=asked, start=start, end=end)
 
     def _in_turn(self, group: Group) -> BoolArray:
-        """Which of a group pass to the reducer only behind their siblings."""
+        """Rows that pass to the reducer only after their siblings."""
         return group.waits
 
     def _receive(

@@ -21,37 +21,10 @@ Spans = list[tuple[float, float]]
 
 
 def drained_at(began: float, size: int, reads: Spans, uses: Spans, room: int) -> float:
-    """When so many flits are read and moved on, while others read and use what they go to.
+    """Cycle after the last of `size` flits is read and moved, while others use the reducer.
 
-    A flit is read in a cycle in which no other block reads, at most `room` ahead of those that are
-    moved, and moved in one in which nothing else uses the reducer.
-
-    Parameters
-    ----------
-    began : float
-        Cycle from which on.
-    size : int
-        Flits.
-    reads, uses : list of (float, float)
-        When others read, and when they use the reducer.
-    room : int
-        Flits that may be read and not moved.
-
-    Returns
-    -------
-    float
-        The cycle behind that in which the last one is moved.
-
-    Notes
-    -----
-    O(n log n) for n spans.
-
-    Examples
-    --------
-    >>> drained_at(10.0, 100, [], [], 64)
-    110.0
-    >>> drained_at(10.0, 100, [(0.0, 30.0)], [(50.0, 70.0)], 64)
-    150.0
+    A flit is read in a cycle without other reads, at most `room` ahead of those moved, and moved in
+    one without other uses. O(n log n) for n spans.
     """
     edges: list[tuple[float, int, int]] = []
     for kind, spans in enumerate((reads, uses)):
@@ -119,29 +92,11 @@ class _Rank:
 
 
 class ReductionSequencers:
-    """Every rank's sequencer, the flow memory that heads are looked up in, and staging.
+    """Sequencer, flow memory and staging of every rank.
 
-    One look-up per cycle, one claim or arrival per `judge_cycles`, what is in before what claims,
-    ports in turn. Staging adds one contribution after the other; while it does, one that is to go
-    there next holds up the sequencer.
-
-    Parameters
-    ----------
-    event_queue : EventQueue
-    model : LinkModel
-    messages : Messages
-    port : list of int
-        Per message the port of its rank where it comes in.
-    num_ranks : int
-    opened : callable
-        Called with a message that may go to the reducer, and its verdict.
-    added : callable
-        Called with a contribution that staging has moved to the reducer, and when it began;
-        returns when its arrival is noted.
-    whole : callable
-        Called with a sum or a result that is in memory.
-    reads, uses : callable
-        When a rank's first port reads for its sender, and uses its reducer for what comes in.
+    One look-up per cycle, one claim or arrival per `judge_cycles`, arrivals before claims, ports in
+    turn. Staging adds one contribution after the other; meanwhile one that is to go there next
+    stops the sequencer.
     """
 
     def __init__(

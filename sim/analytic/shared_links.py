@@ -33,39 +33,13 @@ def shared_analytic(
     start: FloatArray,
     step_cycles: int | None = None,
 ) -> Trace:
-    """Time every transfer of a schedule on shared links, event by event.
+    """Trace of a schedule on shared links, event by event.
 
     Senders read tables, messages hold channels from head to tail, receivers put what comes out of
     order into the reorder buffer. An event is a head that goes on or a tail that leaves.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        One that `verify` accepts, whose network has switches as `lowered` has it.
-    num_flits : int
-        Of one rank's padded buffer.
-    model : LinkModel
-        Of whole chunks and messages.
-    start : float64 array, shape (num_ranks,)
-        Cycles in which ranks are started.
-    step_cycles : int, optional
-        In lockstep, what a step is estimated to take.
-
-    Returns
-    -------
-    Trace
-
-    Raises
-    ------
-    ScheduleError
-        If dependencies are not on chunks, flow control is not by messages, a route has more
-        switches than a head has room for, or messages wait for each other in a circle.
-    TopologyError
-        If a rank's link has no reverse.
-
-    Notes
-    -----
-    O(h log h) for h hops of all messages together, about 40 microseconds a hop.
+    ScheduleError if dependencies are not on chunks, flow control is not by messages, a route has
+    too many switches, or messages wait in a circle; TopologyError if a rank's link has no reverse.
+    O(h log h) for h hops of all messages, about 40 microseconds a hop.
     """
     _check(ran := as_sent(schedule), model)
     topology, num_ranks = ran.topology, ran.topology.num_ranks

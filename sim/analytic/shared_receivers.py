@@ -33,28 +33,12 @@ class _Port:
 
 
 class Receivers:
-    """Every rank's receivers and sequencer.
+    """Receivers and sequencer of every rank.
 
-    A head is looked up while payload before it still moves, as soon as it is in front, one of a
-    port at a time. Payload goes to the reducer when its message has its place, lane by lane in
-    order. A contribution behind one that is with this port's reducer follows it at once, each
-    flit a chunk behind; others wait until those before them are in memory.
-
-    Parameters
-    ----------
-    event_queue : EventQueue
-    model : LinkModel
-    messages : Messages
-    classes : int
-        Of every link.
-    number : dict of int to int
-        Number at its rank of the port where a link ends.
-    listens : list of float
-        Cycle from which on each rank takes heads.
-    whole : callable
-        Called with a sum or a result that is in memory.
-    reads : callable
-        When a rank's first port reads for its sender.
+    A head is looked up in front while payload before it still moves, one of a port at a time.
+    Payload goes to the reducer when its message has its place, lane by lane in order. A
+    contribution behind one that is with this port's reducer follows it at once, each flit a chunk
+    behind; others wait until those before them are in memory.
     """
 
     def __init__(

@@ -31,19 +31,7 @@ class _Port:
 
 
 class Senders:
-    """Every rank's table, and ports that send rows in order, each when its data are whole.
-
-    Parameters
-    ----------
-    event_queue : EventQueue
-    model : LinkModel
-    messages : Messages
-    table : TableRows
-    num_ranks, classes : int
-        Ranks, and virtual-channel classes of every link; a port is named by its link.
-    first_port : list of int
-        Of each rank; what was staged is read through it.
-    """
+    """Table of every rank, and ports that send rows in order, each when its data are whole."""
 
     def __init__(
         self,

@@ -16,19 +16,10 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class TableRows:
-    """Every rank's table: cycles in which the head of the next row could be on its link.
+    """Cycles in which the head of each rank's next row could be on its link.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Of one wave.
-    model : LinkModel
-    start : float64 array, shape (num_ranks,)
-        Cycles in which ranks are started.
-    idle : (int64 array, int64 array), optional
-        Of interfaces that repeat tables, as `idle_before` returns them.
-    step_cycles : int, optional
-        In lockstep, what a step lasts unless one of its rows goes later.
+    `idle` is that of `idle_before` where tables repeat; `step_cycles` is the least time of a step
+    in lockstep.
     """
 
     def __init__(
@@ -57,7 +48,7 @@ class TableRows:
         self._way = model.start_cycles - model.launch_cycles - model.row_cycles
 
     def read(self, rows: IntArray, src: Ranks, room: FloatArray) -> FloatArray:
-        """Cycles for the next row of some ranks each, whose ports have room from then on."""
+        """Cycles for the next row of some ranks each, whose ports have room from `room` on."""
         read = self._read[src] + self._row + self._more[rows]
         if self._step_cycles is not None:
             read = self._begun(self._step[rows], src, read - self._way) + self._way
@@ -66,7 +57,7 @@ class TableRows:
         return read
 
     def over(self, num_steps: int) -> FloatArray:
-        """Cycles in which ranks are through their tables, which in lockstep may be long after."""
+        """Cycles in which ranks are through their tables, in lockstep perhaps much later."""
         if self._step_cycles is None:
             return self._read
         ranks = np.arange(len(self._read))
@@ -76,7 +67,7 @@ class TableRows:
         return np.where(waits, self._ended + self._gone, self._read)
 
     def _begun(self, step: Ranks, src: Ranks, there: FloatArray) -> FloatArray:
-        """When rows go that are in hand from a cycle on, but wait for their steps."""
+        """Cycles in which rows begin that are in hand at `there`, but wait for their steps."""
         assert self._step_cycles is not None
         more = step - self._steps[src]
         # A step in which nothing is sent has a row of its own, which waits until it is over.
@@ -91,18 +82,9 @@ class TableRows:
 
 
 def idle_before(schedule: Schedule) -> tuple[IntArray, IntArray]:
-    """What a repeated table goes through before each row that sends.
+    """Rows and ends of a repeated table between rows that send; arrays of all waves' transfers.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Of several waves.
-
-    Returns
-    -------
-    rows, runs : int64 arrays, shape (num_transfers * num_waves,)
-        Wave by wave: rows of waves that are over, or have not begun, since the last row that
-        sends; and ends of the table.
+    Rows belong to waves that are over, or have not begun.
     """
     stage, step = np.divmod(schedule.step.astype(np.int64), schedule.period)
     src, waves = schedule.src.astype(np.int64), np.arange(schedule.num_waves)

@@ -19,7 +19,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class _OneTable(TableRows):
-    """The table that all ranks have: each tree's row once, over the link of its direction."""
+    """Table that all ranks have: each row of the tree once, over the link of its direction."""
 
     def read(self, rows: IntArray, src: Ranks, room: FloatArray) -> FloatArray:
         """Cycles for the next rows of every rank, one after the other."""
@@ -30,44 +30,17 @@ class _OneTable(TableRows):
         return read
 
     def over(self, num_steps: int) -> FloatArray:
-        """The cycle in which all ranks are through their tables."""
+        """Cycle in which all ranks are through their tables."""
         return np.full_like(self._read, self._read[0])
 
 
 def translated(run: Run, group: Translations) -> Trace:
-    """Time one tree; all others do the same at the same time, from ranks of their own.
+    """Trace of one tree's rows; all others do the same at the same time from ranks of their own.
 
-    A rank's table has each row of the tree once, and each of its links those of one direction. So
-    a rank, its links and one flow stand for all. Tables have rows of a step in the order of their
-    flows, though, which is another one at each rank; here it is the tree's.
-
-    Parameters
-    ----------
-    tree : Schedule
-    group : Translations
-        What moves the tree to every rank.
-    num_flits : int
-        Of one rank's buffer: as many for each rank's chunk.
-    model : LinkModel
-    lockstep : bool
-        Must be off.
-    start : sequence of int, optional
-        Must be the same for all ranks.
-
-    Returns
-    -------
-    Trace
-        Of the tree's rows, by engine "translated"; ranks and links are those of the network.
-
-    Raises
-    ------
-    ScheduleError
-        If chunks or starts are not all the same, or steps are timed.
-
-    Notes
-    -----
-    O(num_transfers) of the tree: some 0.2 milliseconds of CPU time for each group of rows that do
-    not wait for each other.
+    A rank's table has each row of the tree once, and each of its links those of one direction, so
+    that a rank, its links and one flow stand for all. Tables have rows of a step in the order of
+    their flows, which differs between ranks; here it is the tree's. ScheduleError if chunks or
+    starts are not all the same, or in lockstep. O(num_transfers) of the tree.
     """
     tree, model, num_flits = run.schedule, run.model, run.num_flits
     topology, directions = tree.topology, group.directions_of(tree.route_links)

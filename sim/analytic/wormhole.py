@@ -26,20 +26,11 @@ class Ends(Protocol):
 
 
 class WormholeChannels(FlitTimes):
-    """Carries messages over their routes as switches do, head by head.
+    """Messages on their routes through switches, head by head.
 
     A channel is one message's from head to tail, then that of the oldest head that asks for it,
     equals in turns. A head asks when it is there and the message before it on its channel of the
     input has left. Two classes share a link: the older message has it as long as it has flits.
-
-    Parameters
-    ----------
-    event_queue : EventQueue
-    model : LinkModel
-    messages, channels : Messages, Channels
-    ends : Ends
-        Its methods are called as messages leave and arrive; it calls `sink` when payload goes to
-        the reducer.
     """
 
     def __init__(

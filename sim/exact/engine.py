@@ -39,9 +39,9 @@ def exact(
     """Time every transfer of a schedule as the RTL does, cycle by cycle, without data.
 
     Every block of every interface, with its registers, queues and arbiters, goes through the same
-    cycles as its Verilog, and so do links and memories. What is not modelled is what has no
-    influence on time where nothing fails: data, check bits, faults. Tables are loaded and links
-    up before the first start, as in an `RtlSession` that is new.
+    cycles as its Verilog, and so do links and memories. Left out is what has no influence on time
+    where nothing fails: data, check bits, faults. Tables are loaded and links up before the first
+    start, as in an `RtlSession` that is new.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def exact(
     lockstep : bool
         Interfaces wait out the estimated time of every step.
     start : sequence of int, optional
-        Cycle of each rank's start; all 0 if not given.
+        Cycle of each rank's start; all 0 by default.
     progress : callable, optional
         Called with the cycles run, now and then.
 
@@ -72,8 +72,7 @@ def exact(
     TopologyError
         If a rank has more links than an interface has ports, or a link has no reverse.
     ValueError
-        If the number of flits or a start is negative, or a modelled size out of an interface's
-        range.
+        If the number of flits or a start is negative, or a size is beyond an interface's range.
     DeviceError
         If the model cannot be compiled here.
 
@@ -113,7 +112,7 @@ def exact(
 
 
 def _config(run: Run, sent_as: Schedule) -> Config:
-    """The interfaces that the rtl engine would be built of."""
+    """Interfaces that the rtl engine would be built of."""
     schedule, num_flits, model = run.schedule, run.num_flits, run.model
     topology = sent_as.topology
     if not topology.is_symmetric:
@@ -176,7 +175,7 @@ def _parameters(
 
 
 def _links(topology: Topology, model: LinkModel) -> npt.NDArray[np.void]:
-    """Both ends of every link, and its times in cycles, as `Network` wires them."""
+    """Ends of every link, and its times in cycles, as `Network` wires them."""
     latency, reverse = model.latency_cycles(topology), topology.reverse
     links = np.zeros(topology.num_links, LINK)
     links["src"], links["dst"] = topology.links.T

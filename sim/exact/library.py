@@ -48,7 +48,7 @@ class _Outputs(ctypes.Structure):
 
 @functools.cache
 def _library() -> Any:
-    """The library, compiled once per version of the model and of the compiler."""
+    """Library, compiled once per version of the model and of the compiler."""
     reason = why_no_compiler()
     if reason is not None:
         raise DeviceError(
@@ -98,31 +98,11 @@ def run_model(
     max_cycles: int,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Let a network go through the cycles of one collective.
+    """Cycles of all messages sent and arrived, shape (num_waves, num_transfers), and of ranks done.
 
-    Parameters
-    ----------
-    parameters : structured array of `PARAMETERS`
-    tables : NetworkTables
-        What the interfaces execute.
-    links : structured array of `LINK`
-        Between ranks, and switches behind these.
-    start : int64 array, shape (num_ranks,)
-        Cycle of each rank's start.
-    max_cycles : int
-        When to give up.
-    progress : callable, optional
-        Called with the cycles run, every some thousand cycles.
-
-    Returns
-    -------
-    sent, arrived : int64 arrays, shape (num_waves, num_transfers)
-    done : int64 array, shape (num_ranks,)
-
-    Raises
-    ------
-    DeviceError
-        If the model cannot be compiled, or not all ranks are done in time.
+    `parameters` has all of `PARAMETERS`; `progress` is called with the cycles run, every some
+    thousand. DeviceError if the model cannot be compiled, or not all ranks are done within
+    `max_cycles`.
     """
     shape = int(parameters["num_waves"]), int(parameters["num_transfers"])
     sent, arrived = np.zeros(shape, np.int64), np.zeros(shape, np.int64)

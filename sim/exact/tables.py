@@ -19,19 +19,10 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class NetworkTables:
-    """The tables of all ranks.
+    """Tables of all ranks, the rows of each from its entry of `row_offsets` on.
 
-    Parameters
-    ----------
-    row_offsets : int64 array, shape (num_ranks + 1,)
-        Where the rows of each rank begin.
-    rows : structured array of `ROW`
-        By rank, and in the order of its table.
-    transfers : structured array of `TRANSFER`, shape (num_transfers,)
-    hops : structured array of `HOP`
-        The switches that messages pass, transfer by transfer.
-    expected : int64 array, shape (num_ranks,)
-        Messages that come in, of one wave.
+    `transfers` has a row of the schedule each, `hops` the switches of their routes, `expected` the
+    messages that come in at each rank in one wave.
     """
 
     row_offsets: IntArray
@@ -48,26 +39,10 @@ def tables_of(
     lockstep: bool = False,
     header_only: Collection[Op] = (),
 ) -> NetworkTables:
-    """Compile the tables of all ranks at once, as `compile_table` does rank by rank.
+    """Tables of all ranks at once, as `compile_table` makes them rank by rank.
 
-    Parameters
-    ----------
-    schedule : Schedule
-        As interfaces execute it: on direct links, or through switches.
-    num_flits : int
-        Of one rank's padded buffer.
-    lockstep : bool
-        A rank has a row without a transfer for every step in which it sends nothing.
-    header_only : collection of Op
-        Whose messages are heads without payload.
-
-    Returns
-    -------
-    NetworkTables
-
-    Notes
-    -----
-    O(num_transfers log num_transfers).
+    In lockstep a rank has a row without a transfer for every step in which it sends nothing;
+    messages of `header_only` ops have no payload. O(num_transfers log num_transfers).
     """
     topology, ports = schedule.topology, schedule.topology.link_ports
     row_offsets, rows = _rows(schedule, lockstep)
@@ -94,7 +69,7 @@ def tables_of(
 
 
 def _rows(schedule: Schedule, lockstep: bool) -> tuple[IntArray, npt.NDArray[Any]]:
-    """Where each rank's rows begin, and the rows: by step in the period, earlier waves first."""
+    """Offsets of each rank's rows, and the rows: by step in the period, earlier waves first."""
     count, num_ranks = schedule.num_transfers, schedule.topology.num_ranks
     first = schedule.route_links[schedule.route_offsets[:-1]]
     rank, step = schedule.src.astype(np.int64), schedule.step.astype(np.int64)
@@ -142,7 +117,7 @@ def _dependencies(schedule: Schedule) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _found(wanted: IntArray, keys: IntArray, values: IntArray) -> IntArray:
-    """The value of each wanted key, of keys in ascending order; NONE where there is none."""
+    """Value of each wanted key, of keys in ascending order; NONE where there is none."""
     if not len(keys):
         return np.full(len(wanted), NONE, np.int64)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
