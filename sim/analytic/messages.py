@@ -120,15 +120,6 @@ class EventQueue:
     """Queue of actions in the order of their cycles.
 
     In one cycle those of lower rank go first, then those that were queued first.
-
-    Examples
-    --------
-    >>> event_queue, said = EventQueue(), []
-    >>> event_queue.at(5.0, said.append, "later")
-    >>> event_queue.at(3.0, said.append, "sooner")
-    >>> event_queue.run()
-    >>> said, event_queue.now
-    (['sooner', 'later'], 5.0)
     """
 
     def __init__(self) -> None:

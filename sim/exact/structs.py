@@ -1,4 +1,4 @@
-"""Constants and structs that C++ and Python both know, and the header that has them."""
+"""Constants and structs of both C++ and Python, and the header that has them."""
 
 from typing import Any
 

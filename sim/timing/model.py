@@ -1,4 +1,4 @@
-"""The interface of all models of time: from a schedule and a link model to a Trace."""
+"""Interface of all models of time, which turn a schedule into a Trace."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

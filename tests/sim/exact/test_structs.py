@@ -1,4 +1,4 @@
-"""C++ and Python have one home for what both know: the header is written from Python."""
+"""What C++ and Python both know has one home: a header is written from Python."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""All models of time take the same arguments, refuse the same, and report the same way."""
+"""Models of time take the same arguments, refuse the same and report alike."""
 
 import numpy as np
 import pytest
