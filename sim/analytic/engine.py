@@ -6,12 +6,10 @@ from functools import partial
 import numpy as np
 
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
-from multitree.sim.analytic.generations import generations_of
-from multitree.sim.analytic.periodic import timed_in_waves
 from multitree.sim.analytic.private_links import IntArray, PrivateLinks
+from multitree.sim.analytic.repeated import timed_in_waves, translated
 from multitree.sim.analytic.shared_links import shared_analytic
-from multitree.sim.analytic.table_rows import TableRows
-from multitree.sim.analytic.translated import translated
+from multitree.sim.analytic.table_rows import TableRows, generations_of
 from multitree.sim.timing.inputs import check_private, shares_links
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.model import Run, Times

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.analytic.generations import generations_of
+from multitree.sim.analytic.table_rows import generations_of
 from multitree.sim.exact.engine import exact
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multitree import parse_topology
-from multitree.sim.analytic.generations import generations_of
+from multitree.sim.analytic.table_rows import generations_of
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
