@@ -9,7 +9,7 @@ from amaranth.hdl import Fragment
 from multitree.hw.codes import LEAST_STAGES
 from multitree.nic.driver.config import MODES, MODULE_NAME, Config
 from multitree.nic.interface import Interface
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 
 SPEC = "ports:flit_bytes:lanes:wave_width[:forward_flits[:adder_stages[:modes]]]"
 TOP_CLASS = "nic.interface.Interface"

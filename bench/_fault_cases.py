@@ -8,8 +8,7 @@ import networkx
 import numpy as np
 
 from multitree.nic.driver.config import Config
-from multitree.sim.emulator.library import interface_verilog, switch_verilog
-from multitree.sim.emulator.states import State, expose
+from multitree.sim.emulator.library import State, expose, interface_verilog, switch_verilog
 from multitree.sim.faults import injection
 from multitree.sim.faults.injection import FlitField, Injection, MemoryChannel
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming

@@ -1,7 +1,7 @@
 """What interfaces on shared links tell of staged contributions."""
 
 from multitree.nic.driver.registers import ADDRESS
-from multitree.sim.emulator.bus import EmulatedBus
+from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.rtl.session import RtlSession
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from multitree.host.buffers import to_array
 from multitree.host.engines import Collective, Engine, needs_of
 from multitree.host.work import Outcome, finished, reduction_of
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.native_build import Say
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession

@@ -24,7 +24,7 @@ from multitree.hw.export.register_map import c_header
 from multitree.nic.driver.config import LANE_TYPES
 from multitree.nic.driver.registers import FLOW_WINDOW, REGISTERS, TABLE_WINDOW
 from multitree.nic.driver.table import compile_table, table_writes
-from multitree.sim.emulator.bus import EmulatedBus
+from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.timing.link_model import LinkModel

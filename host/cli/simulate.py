@@ -32,8 +32,7 @@ from multitree.host.sizes import cost_model_for, format_size, parse_sizes
 from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
 from multitree.nic.driver.commands import PortCounts
 from multitree.sim.choice import AUTO, Choice
-from multitree.sim.emulator.verilator import WAVEFORMS
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import WAVEFORMS, Waveform
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.trace import Trace
 from multitree.topology.schedules.schedule import Schedule

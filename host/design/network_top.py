@@ -7,7 +7,7 @@ from multitree.host.design.names import DesignNames
 from multitree.hw.export.verilog import written_ports
 from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
 from multitree.nic.interface import switch_for
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 from multitree.topology.errors import TopologyError
 from multitree.topology.networks.topology import Topology
 

@@ -19,7 +19,7 @@ from multitree.nic.axi_interface import AxiInterface
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.registers import REGISTERS, VERSION
 from multitree.nic.interface import Interface
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["Delivery", "write_verilog"]

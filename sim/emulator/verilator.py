@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,13 +23,35 @@ from multitree.sim.native_build import (
 )
 from multitree.topology.errors import report
 
-__all__ = [
-    "FST_COMPRESSION",
-    "WAVEFORMS",
-    "build_library",
-    "verilator_home",
-    "why_not",
-]
+__all__ = ["FST_COMPRESSION", "WAVEFORMS", "Waveform", "build_library", "verilator_home", "why_not"]
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """A file to dump waveforms into; raises ValueError for other endings, or unordered cycles."""
+
+    path: Path  # its ending says which kind: .vcd or .fst
+    first_cycle: int = 0  # of a collective
+    last_cycle: int | None = None  # the one after the last; None is the end
+    ports_only: bool = False  # wires of the top modules only: a thirtieth of the size
+
+    def __post_init__(self) -> None:
+        """Check ending and window."""
+        if self.kind not in WAVEFORMS:
+            endings = " or ".join(f".{kind}" for kind in WAVEFORMS)
+            raise ValueError(f"Waveform must end in {endings}, not {str(self.path)!r}")
+        last = self.last_cycle
+        if self.first_cycle < 0 or (last is not None and last <= self.first_cycle):
+            raise ValueError(
+                "Waveform window must be A:B with 0 <= A < B, "
+                f"not {self.first_cycle}:{'' if last is None else last}"
+            )
+
+    @property
+    def kind(self) -> str:
+        """Ending of the file without the dot."""
+        return Path(self.path).suffix[1:]
+
 
 WAVEFORMS = ("vcd", "fst")
 """Kinds of waveform that a library can be built to write."""

@@ -184,7 +184,7 @@ class DeadNode(_Timed):
 class FlipState(_Timed):
     """Flip of one or two bits of an entry of a node's state, in a library with `pokes`.
 
-    `state` numbers the memory or register (`states.expose`); `entry`, but for `EVERY_ENTRY`, and
+    `state` numbers the memory or register (`library.expose`); `entry`, but for `EVERY_ENTRY`, and
     `bit` are taken modulo the state's size, check bits included. A second bit flips at `distance`,
     if that is another one.
     """

@@ -21,7 +21,7 @@ from multitree.nic.driver.commands import (
 from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.interface_driver import Counters, Driver
 from multitree.nic.driver.table import Table, table_writes
-from multitree.sim.emulator.link_waits import await_idle_links, await_links
+from multitree.sim.emulator.accesses import await_idle_links, await_links
 from multitree.sim.emulator.network import Network
 from multitree.sim.faults.diagnosis import check_responses, check_status
 from multitree.sim.faults.injection import Injection, flipped, inject, resets_of

@@ -10,7 +10,7 @@ from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.table import Table
 from multitree.sim.emulator.network import Network
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.faults.diagnosis import StallError, findings
 from multitree.sim.faults.injection import Injection
 from multitree.sim.native_build import Say

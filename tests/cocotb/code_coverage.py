@@ -6,7 +6,7 @@ from pathlib import Path
 
 from multitree.nic.driver.config import MODULE_NAME
 from multitree.nic.interface import Interface
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 from multitree.sim.emulator.verilator import verilator_home
 from tests.cocotb.bins import bins
 from tests.cocotb.coverage_exclusions import read_exclusions, settle

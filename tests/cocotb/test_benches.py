@@ -13,7 +13,7 @@ from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.driver.config import MODULE_NAME
 from multitree.nic.interface import Interface
 from multitree.nic.reduce.reducer import Reducer
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 from tests.cocotb.benches import bench_axi_memory, bench_link
 from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
 from tests.cocotb.models.network import (

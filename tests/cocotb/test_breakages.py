@@ -7,7 +7,7 @@ import pytest
 from multitree.nic.driver.config import MODULE_NAME, Config
 from multitree.nic.interface import Interface
 from multitree.sim.cocotb.simulators import missing
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 from tests.benches import bench_module
 
 

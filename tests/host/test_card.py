@@ -11,7 +11,7 @@ from multitree.nic.driver.commands import PortCounts, RunSettings, reset_writes
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.registers import ADDRESS, REGISTERS, VERSION
 from multitree.nic.driver.table import compile_table
-from multitree.sim.emulator.bus import EmulatedBus
+from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not

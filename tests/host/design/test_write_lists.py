@@ -19,7 +19,7 @@ from multitree.nic.driver.registers import (
     TABLE_WINDOW,
     register_field,
 )
-from multitree.sim.emulator.bus import EmulatedBus
+from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not

@@ -18,8 +18,7 @@ from multitree import (
 )
 from multitree.host.engines import Collective, Plan
 from multitree.host.rtl_engine import RtlEngine
-from multitree.sim.emulator.verilator import why_not
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import Waveform, why_not
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for
 from multitree.topology.algorithms.build import build

@@ -11,8 +11,7 @@ import pytest
 
 from multitree import sim
 from multitree.nic.driver.commands import HostOp
-from multitree.sim.emulator.verilator import why_not
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import Waveform, why_not
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.families.direct import ring
 from tests.sim.emulator import probe

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from multitree.nic.driver.faults import DeviceError
-from multitree.sim.emulator.library import interface_verilog, network_library
+from multitree.sim.emulator.library import expose, interface_verilog, network_library
 from multitree.sim.emulator.members import members_header
-from multitree.sim.emulator.states import expose
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import EVERY_ENTRY, FlipState, MemoryChannel, StuckMemory
 from multitree.sim.rtl.session import RtlSession

@@ -13,8 +13,7 @@ from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.registers import ADDRESS, ID
 from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.emulator.verilator import why_not
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import Waveform, why_not
 from multitree.sim.exact.engine import exact
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.session import RtlSession

@@ -10,7 +10,7 @@ from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
 from multitree.nic.layouts import head_layout
-from multitree.sim.emulator.link_waits import await_links
+from multitree.sim.emulator.accesses import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession

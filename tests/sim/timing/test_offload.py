@@ -7,7 +7,7 @@ import pytest
 from multitree import LinkModel, parse_topology
 from multitree.host.parameters import scaled
 from multitree.host.runner import Runner
-from multitree.sim.emulator.waveform import Waveform
+from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.timing.offload import Host
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.rings import build_ring

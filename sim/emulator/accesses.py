@@ -1,4 +1,4 @@
-"""Waits for the links of a network: until they are up, and until they are idle."""
+"""Register accesses to a network: waits for its links, and the bus of one rank."""
 
 from multitree.hw.codes import PERIOD_CYCLES
 from multitree.nic.driver.commands import HostOp
@@ -6,7 +6,7 @@ from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.registers import ADDRESS
 from multitree.sim.emulator.network import Network
 
-__all__ = ["await_idle_links", "await_links"]
+__all__ = ["EmulatedBus", "await_idle_links", "await_links"]
 
 _READ_CYCLES = 32
 
@@ -47,3 +47,36 @@ def await_idle_links(network: Network) -> None:
         for rank in range(network.topology.num_ranks):
             network.set_script(rank, [HostOp.wait(rest)])
         network.run(rest + 1)
+
+
+ACCESS_CYCLES = 1000
+
+
+class EmulatedBus:
+    """A `Bus` on one rank of a network in RTL; while it is used, time passes for all ranks.
+    Accesses raise DeviceError if the interface refuses them or does not answer.
+    """
+
+    def __init__(self, network: Network, rank: int) -> None:
+        self._network = network
+        self._rank = rank
+
+    def write(self, address: int, value: int) -> None:
+        """Write 32 bits to a byte address."""
+        self._access(HostOp.write(address, value))
+
+    def read(self, address: int) -> int:
+        """Read 32 bits from a byte address."""
+        return self._access(HostOp.read(address))
+
+    def wait_interrupt(self, timeout_cycles: int) -> bool:
+        """Wait until the interrupt is high; False if it is not after so many cycles."""
+        return self._network.access(self._rank, HostOp.wait_irq(), timeout_cycles) is not None
+
+    def _access(self, op: HostOp) -> int:
+        value = self._network.access(self._rank, op, ACCESS_CYCLES)
+        if value is None:
+            raise DeviceError(f"Rank {self._rank}: no answer from register {op.address:#x}")
+        if self._network.results(self._rank)["response"][0]:
+            raise DeviceError(f"Rank {self._rank}: refused access to register {op.address:#x}")
+        return value

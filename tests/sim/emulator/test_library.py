@@ -6,7 +6,7 @@ from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
 from multitree.sim.emulator import cached_verilog as module
-from multitree.sim.emulator.cached_verilog import cached_verilog
+from multitree.sim.emulator.library import cached_verilog
 
 SIZES = {"flit_bytes": 8, "num_vcs": 1, "depth": 16}
 
