@@ -5,7 +5,7 @@ import pytest
 from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
-from multitree.sim.emulator import cached_verilog as module
+from multitree.sim.emulator import library as module
 from multitree.sim.emulator.library import cached_verilog
 
 SIZES = {"flit_bytes": 8, "num_vcs": 1, "depth": 16}
