@@ -1,4 +1,4 @@
-"""Order of rows: groups that are timed together, and rows that tables give to ports."""
+"""Order of rows: groups timed together, and rows that tables give to ports."""
 
 from typing import Any
 
