@@ -118,7 +118,7 @@ private:
     }
 };
 
-// Flits from two sources in the order in which they were asked for (merged_queue.py).
+// Flits from two sources in the order in which they were asked for (`MergedQueue` of chunk_reader.py).
 class MergedQueue {
 public:
     explicit MergedQueue(uint32_t depth, uint32_t read_cycles)
@@ -217,7 +217,7 @@ private:
     bool ready_ = true, valid_ = false;
 };
 
-// Reads chunks that lie in memory, ahead of their use (local_reader.py).
+// Reads chunks that lie in memory, ahead of their use (`LocalReader` of chunk_reader.py).
 class LocalReader {
 public:
     explicit LocalReader(const Parameters& sizes)

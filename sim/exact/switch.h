@@ -6,7 +6,8 @@
 
 namespace exact {
 
-// Grants one of several requests to which none is older, in turns among equals (allocator.py).
+// Grants one of several requests to which none is older, equals in turns (`OldestFirst` of
+// hw/arbiter.py).
 class OldestFirst {
 public:
     // `step_of` is the step of a request's message; all are of one collective.
