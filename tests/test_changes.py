@@ -15,7 +15,7 @@ FILES = {
     "tests/nic/test_rows.py": "from multitree.nic import rows\nimport numpy\n",
     "tests/test_door.py": "from multitree import Schedule\n",
     "tests/test_start.py": 'RUN = ["-m", "multitree"]\n',
-    "tests/test_bench.py": '"""Not of bench/other.py."""\nRUN = ROOT / "bench" / "speed.py"\n',
+    "tests/test_bench.py": '"""Beside bench/other.py here."""\nRUN = ROOT / "bench" / "speed.py"\n',
     "tests/test_module.py": 'module = bench_module("speed")\n',
     "tests/test_pages.py": 'PAGES = DOCS.glob("*.md")\n',
     "src/multitree/__init__.py": "from multitree.topology.schedule import Schedule\n",
