@@ -144,6 +144,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):
     assert "Traceback" not in done.stderr and "out" in done.stderr
 
 
+@pytest.mark.long
 def test_two_cards_joined_by_their_link_pass_their_bench(tmp_path):
     if missing("verilator"):
         pytest.skip(missing("verilator"))

@@ -58,7 +58,7 @@ def test_all_benches_of_a_network_pass(capsys, arguments, simulator):
     assert len(cases) == len(data["tests"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_folder_is_run_again_as_it_is_and_a_broken_design_fails_with_a_name(capsys, tmp_path):
     needs("icarus")
     only = ["--sim", "icarus", "--only", "bench_interface.every"]

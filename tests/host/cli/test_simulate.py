@@ -91,7 +91,7 @@ def test_simulate_in_rtl_is_exact(capsys, dtype, op):
     assert data["schedule_hash"] == build(torus(4, 4), "multitree").hash
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_rtl
 def test_routes_that_lead_through_ranks_run_in_rtl_by_themselves(capsys):
     small = ["--size", "4KiB", "--buffer-flits", "64"]
@@ -135,7 +135,7 @@ def test_lockstep_waits_out_every_step(capsys):
     assert lockstep["cycles"] > num_steps * (16 + 150) > free["cycles"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_rtl
 def test_a_window_of_a_waveform_is_dumped(capsys):
     for window in ("100:200", None):
