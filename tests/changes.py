@@ -60,7 +60,8 @@ class Changes:
         if not self.files:
             return False
         start = str(Path(test).relative_to(self._root))
-        folders = [Path(start).parent, *Path(start).parent.parents]
+        # What tests/conftest.py imports chooses tests, and is nothing that they stand on.
+        folders = [Path(start).parent, *Path(start).parent.parents][:-2]
         reached = self._closure({start, *(str(folder / "conftest.py") for folder in folders)})
         homes = {str(Path(file).parent) for file in reached}
         return any(file in reached or self._folder_of(file) in homes for file in self.files)
