@@ -2,6 +2,8 @@
 
 import ast
 import hashlib
+import io
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -109,12 +111,13 @@ def mutants_of(module: str, source: bytes) -> list[Mutant]:
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
+    named = _without_comments(source, starts)
     for function, start, end, text in _Finder(source, starts).edits(ast.parse(source)):
         first = max(n for n, at in enumerate(starts) if at <= start)
         last = min(n for n, at in enumerate(starts) if at >= end)
         begin, stop = starts[first], starts[last]
-        old = b" ".join(source[begin:stop].split()).decode()
-        changed = source[begin:start] + text.encode() + source[end:stop]
+        old = b" ".join(named[begin:stop].split()).decode()
+        changed = named[begin:start] + text.encode() + named[end:stop]
         new = b" ".join(changed.split()).decode()
         mutant = Mutant(module, first + 1, function, old, new, start, end, text)
         if old != new:
@@ -126,6 +129,19 @@ def mutants_of(module: str, source: bytes) -> list[Mutant]:
         number = alike[mutant.function, mutant.old, mutant.new]
         numbered.append(replace(mutant, nth=number))
     return numbered
+
+
+def _without_comments(source: bytes, starts: list[int]) -> bytes:
+    """The source with blanks for comments: a mutant is named by code, whatever is said about it."""
+    found = bytearray(source)
+    lines = source.decode().splitlines(keepends=True)
+    for token in tokenize.tokenize(io.BytesIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            begin = starts[row - 1] + len(lines[row - 1][:column].encode())
+            length = len(token.string.encode())
+            found[begin : begin + length] = b" " * length
+    return bytes(found)
 
 
 def sample(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:

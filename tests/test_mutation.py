@@ -12,7 +12,7 @@ from tests.benches import BENCH, bench_module
 ROOT = Path(__file__).parents[1]
 SOURCE = b"""\"\"\"A caption of 1 sentence.\"\"\"
 
-LIMIT = 7
+LIMIT = 7  # cycles, of which names of mutants say nothing
 
 
 class Block:
@@ -119,6 +119,7 @@ SMALL = {
     "tests/hw/test_counter.py": "from multitree.hw.counter import count\n\n\n"
     "def test_counts():\n    assert [count(3), count(4)] == [3, 4]\n",
     "tests/__init__.py": "",
+    "tests/conftest.py": "def pytest_addoption(parser):\n    parser.addoption('--sets')\n",
     "tests/hw/__init__.py": "",
     "src/multitree/__init__.py": "",
 }
