@@ -20,7 +20,7 @@ from multitree.topology.networks.graphs import (
     link_data,
     node_data,
 )
-from multitree.topology.networks.nodes import MAX_NAME, MAX_RANKS, MOST_PORTS
+from multitree.topology.networks.nodes import MAX_LINKS, MAX_NAME, MAX_RANKS, MOST_PORTS
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["MAX_NODES", "topology_graphml", "topology_of_graphml"]
@@ -339,6 +339,9 @@ class _Reader:
         return node
 
     def _ends(self, given: dict[str, str]) -> list[str]:
+        most = MAX_LINKS if self.directed else MAX_LINKS // 2
+        if len(self.edges) == most:
+            self._refuse(f"edges must be at most {most}, not more")
         ends = [self._attribute("edge", given, end) for end in ("source", "target")]
         for end in ends:
             if end not in self._ids:

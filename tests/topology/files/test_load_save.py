@@ -311,6 +311,17 @@ def test_more_links_or_nodes_than_a_topology_can_have_are_refused(tmp_path, monk
         load_topology(tmp_path / "x.graphml")
 
 
+def test_more_edges_than_a_topology_can_have_links_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "x.graphml"
+    for kind, fewest in (("directed", 2), ("undirected", 4)):
+        path.write_text(graphml(kind=kind))
+        monkeypatch.setattr(graphml_text, "MAX_LINKS", fewest)
+        assert load_topology(path).num_links == fewest
+        monkeypatch.setattr(graphml_text, "MAX_LINKS", fewest - 1)
+        with pytest.raises(TopologyError, match=r"line 3, .*: edges must be at most 1, not more"):
+            load_topology(path)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name on this system")
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
