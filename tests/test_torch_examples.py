@@ -52,6 +52,7 @@ def test_digits_are_learned_in_five_epochs_and_all_ranks_have_the_same_weights(b
     assert len(digests(printed)) == 4 and len(set(digests(printed))) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "parallel", ["ddp", *(pytest.param(name, marks=pytest.mark.long) for name in ("fsdp2", "hsdp"))]
 )

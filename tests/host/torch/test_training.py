@@ -59,6 +59,7 @@ def test_accuracy_is_as_with_gloo(by_torch):
     assert abs(accuracy() - accuracy("--backend", "gloo")) < 0.01
 
 
+@pytest.mark.long
 def test_a_transformer_has_the_same_bits_by_backend_hook_and_sharded():
     plain = trained("transformer.py", "--steps", "3")
     hook = ("--parallel", "ddp", "--hook", "multitree.torch.ddp_hook")
