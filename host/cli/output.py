@@ -12,8 +12,6 @@ from types import TracebackType
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.status import Status
 
 from multitree.host.cli.process import Verbosity, chosen_verbosity, command_name
 from multitree.host.report_keys import key_table, record, write_csv
@@ -102,6 +100,9 @@ class Working:
     """
 
     def __init__(self, text: str, *, lines: bool = False) -> None:
+        from rich.console import Console
+        from rich.status import Status
+
         self._console = Console(stderr=True)
         self._text = text
         self._part = ""
