@@ -35,8 +35,7 @@ ORDER = {
     "families routing schedules checks lowering packing algorithms files specs",
     "hw": "codes component arbiter stream check_bits crc float_add lanes memory_channel "
     "link switch axi export",
-    "nic": "driver layouts signatures "
-    "control forward reduce send receive top interface axi_interface",
+    "nic": "driver layouts signatures control forward reduce send receive top interface",
     "sim": "native_build timing analytic exact emulator faults rtl cocotb choice estimate jobs",
     "host": "report_keys report work sizes buffers card design tensors engines "
     "rtl_engine parameters report_schema runner invariant_sums plans communicator evaluation torch "
@@ -86,11 +85,10 @@ SHORT_OF_WORDS = (
     "host/view",
     "host/work.py",
     "hw/",
-    "nic/axi_interface.py",
+    "nic/interface.py",
     "nic/control/",
     "nic/driver/",
     "nic/forward/",
-    "nic/interface.py",
     "nic/layouts.py",
     "nic/receive/",
     "nic/reduce/",

@@ -33,7 +33,7 @@ class BenchPlan:
     schedule: Schedule  # as built; benches run it on the network as wired
     num_elements: int  # of one rank's buffer, at least 1
     rank: int = 0  # whose interface is driven alone
-    stalls: str = "light"  # one of `sim.cocotb.stalls.LEVELS`
+    stalls: str = "light"  # one of `sim.cocotb.case.LEVELS`
     crossings: bool = False  # links and switches have a clock of their own, behind crossings
 
 

@@ -15,10 +15,9 @@ from multitree.hw.export.register_formats import markdown, system_rdl
 from multitree.hw.export.register_map import c_header
 from multitree.hw.export.verilog import instantiation_template
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing, crossing_depth
-from multitree.nic.axi_interface import AxiInterface
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.registers import REGISTERS, VERSION
-from multitree.nic.interface import Interface
+from multitree.nic.interface import AxiInterface, Interface
 from multitree.sim.emulator.library import cached_verilog
 from multitree.topology.networks.topology import Topology
 

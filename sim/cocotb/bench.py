@@ -11,12 +11,12 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
 from multitree.nic.driver.config import Config
+from multitree.sim.cocotb.case import LEVELS, worst
 from multitree.sim.cocotb.coverage import BOUNDARIES, LENGTHS, Coverage, bench_bins
 from multitree.sim.cocotb.partner import PartnerNetwork
 from multitree.sim.cocotb.pins import Model, located, run_models, until
 from multitree.sim.cocotb.rank import Rank
 from multitree.sim.cocotb.reference import collective_of, expected
-from multitree.sim.cocotb.stalls import LEVELS, worst
 from multitree.sim.rtl.loads import Load, Loader, Upcoming
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.collectives import DTYPES, Op

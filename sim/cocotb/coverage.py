@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from multitree.nic.driver.config import Config
+from multitree.sim.cocotb.case import LEVELS, STALLS
 from multitree.sim.cocotb.link_end import LINK_FAULTS
-from multitree.sim.cocotb.stalls import LEVELS, STALLS
 from multitree.topology.collectives import OPS, Op
 
 __all__ = ["BOUNDARIES", "LENGTHS", "Coverage", "Group", "bench_bins"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from multitree.hw.codes import PERIOD_CYCLES, Kind
 from multitree.nic.driver.config import Config
+from multitree.sim.cocotb.case import Stall
 from multitree.sim.cocotb.pins import Pins
-from multitree.sim.cocotb.stalls import Stall
 
 __all__ = ["CONTROL_KINDS", "KINDS", "LINK_FAULTS", "Flit", "LinkEnd", "LinkSessionModel"]
 

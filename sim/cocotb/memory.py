@@ -10,8 +10,8 @@ import numpy.typing as npt
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiReadBus, AxiSlaveRead, AxiSlaveWrite
 
+from multitree.sim.cocotb.case import Stall
 from multitree.sim.cocotb.pins import Pins
-from multitree.sim.cocotb.stalls import Stall
 
 __all__ = ["CHANNELS", "AxiMemory", "Memory"]
 

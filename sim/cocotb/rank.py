@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import DeviceError
+from multitree.sim.cocotb.case import LEVELS, Stall
 from multitree.sim.cocotb.memory import CHANNELS, AxiMemory, Memory
 from multitree.sim.cocotb.reference import as_flits, check_rank
 from multitree.sim.cocotb.register_host import RegisterHost
-from multitree.sim.cocotb.stalls import LEVELS, Stall
 from multitree.sim.rtl.loads import Load
 
 __all__ = ["Rank"]

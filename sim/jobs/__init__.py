@@ -1,6 +1,6 @@
 """Training jobs: how long an iteration takes with collectives on our schedules.
 
-`models` and `layer_shapes` hold models as layers, `systolic_arrays` turns these into compute times,
+`models` hold models as layers, `systolic_arrays` turns their shapes into compute times,
 `aicb` reads recorded workloads; `read` returns a `Job` of either. `groups` places its groups of
 ranks on a topology, `collective_times` times their collectives by the analytic engine, and
 `iteration` puts compute and communication on one time line, a `JobTime`.

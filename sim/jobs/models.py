@@ -6,7 +6,7 @@ name, height and width of the input, of the filter, channels, filters, stride.
 """
 
 from multitree.sim.jobs.job import JobError
-from multitree.sim.jobs.layer_shapes import HEADER, LayerShape, read_layers
+from multitree.sim.jobs.systolic_arrays import HEADER, LayerShape, read_layers
 
 __all__ = ["EVALUATED", "MODELS", "model_layers"]
 

@@ -6,9 +6,13 @@ from pathlib import Path
 
 from multitree.sim.jobs.aicb import read_aicb_csv, read_aicb_text
 from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job, JobError, Layer, Stage
-from multitree.sim.jobs.layer_shapes import LayerShape, is_layer_table, read_layers
 from multitree.sim.jobs.models import MODELS, model_layers
-from multitree.sim.jobs.systolic_arrays import SystolicArrays
+from multitree.sim.jobs.systolic_arrays import (
+    LayerShape,
+    SystolicArrays,
+    is_layer_table,
+    read_layers,
+)
 from multitree.topology.errors import ContentError
 from multitree.topology.file_io import naming, read_text
 

@@ -1,7 +1,7 @@
 """What cocotb benches import: models, whole benches, simulators."""
 
 from multitree.sim.cocotb.bench import InterfaceBench, NetworkBench
-from multitree.sim.cocotb.case import BenchCase
+from multitree.sim.cocotb.case import LEVELS, STALLS, BenchCase, Stall
 from multitree.sim.cocotb.coverage import Coverage, Group, bench_bins
 from multitree.sim.cocotb.link_end import LINK_FAULTS, LinkEnd
 from multitree.sim.cocotb.memory import AxiMemory, Memory
@@ -27,7 +27,6 @@ from multitree.sim.cocotb.simulators import (
     missing,
     simulate,
 )
-from multitree.sim.cocotb.stalls import LEVELS, STALLS, Stall
 from multitree.sim.rtl.loads import Load, Loader, Upcoming
 
 __all__ = [

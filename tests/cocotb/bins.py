@@ -4,8 +4,8 @@ from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS, REDUCTION
 from multitree.nic.driver.config import LANE_TYPES
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.driver.formats import NO_PORT
+from multitree.sim.cocotb.case import STALLS
 from multitree.sim.cocotb.coverage import Coverage, Group
-from multitree.sim.cocotb.stalls import STALLS
 
 __all__ = ["OPS", "WRAPS", "bins", "collective_bins", "plan_ops"]
 

@@ -9,9 +9,8 @@ from multitree.host.design.verilog_files import write_verilog
 from multitree.hw.axi.lite import AxiLiteSubordinate
 from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
-from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.driver.config import MODULE_NAME
-from multitree.nic.interface import Interface
+from multitree.nic.interface import AXI_MODULE_NAME, AxiInterface, Interface
 from multitree.nic.reduce.reducer import Reducer
 from multitree.sim.emulator.library import cached_verilog
 from tests.cocotb.benches import bench_axi_memory, bench_link

@@ -70,7 +70,7 @@ REASONS = {
         "`LinkTransmitter`, `LinkReceiver` and `LinkSession`",
         "tests/hw/link/test_link_port.py",
     ),
-    "nic.axi_interface.AxiInterface": Reason(
+    "nic.interface.AxiInterface": Reason(
         WIRING,
         "`Interface` and an `AxiReader` or `AxiWriter` per channel",
         "tests/nic/top/test_axi_interface.py",

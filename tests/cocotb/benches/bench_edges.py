@@ -23,7 +23,7 @@ from multitree.nic.driver.registers import (
     TABLE_WINDOW,
     identity,
 )
-from multitree.sim.cocotb.stalls import STALLS
+from multitree.sim.cocotb.case import STALLS
 from tests.cocotb.benches.bench_random import draw_settings, load_and_start
 from tests.cocotb.bins import bins
 from tests.cocotb.models.environment import CONFIG, Environment

@@ -10,7 +10,7 @@ from multitree.nic.driver.commands import COMMIT, START, RunSettings, run_writes
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.registers import ADDRESS
 from multitree.nic.driver.table import table_writes
-from multitree.sim.cocotb.stalls import STALLS
+from multitree.sim.cocotb.case import STALLS
 from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins
 from tests.cocotb.fault_cases import cases

@@ -16,7 +16,7 @@ from multitree.nic.driver.commands import (
 )
 from multitree.nic.driver.config import LANE_TYPES
 from multitree.nic.driver.table import table_writes
-from multitree.sim.cocotb.stalls import STALLS
+from multitree.sim.cocotb.case import STALLS
 from tests.cocotb.bins import bins, collective_bins
 from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment
 from tests.cocotb.models.random_table import Round, draw_plan

@@ -10,11 +10,11 @@ from cocotb.triggers import FallingEdge
 
 from multitree.nic.driver.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.driver.formats import sequence_width
+from multitree.sim.cocotb.case import STALLS, Stall, worst
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.partner import PartnerNetwork
 from multitree.sim.cocotb.pins import run_models, until
 from multitree.sim.cocotb.register_host import RegisterHost
-from multitree.sim.cocotb.stalls import STALLS, Stall, worst
 from multitree.topology.collectives import Op
 from tests.cocotb.bins import WRAPS, collective_bins, plan_ops
 

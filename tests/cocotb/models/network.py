@@ -3,9 +3,8 @@
 from dataclasses import replace
 from functools import cache
 
-from multitree.nic.axi_interface import AXI_MODULE_NAME, AxiInterface
 from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
-from multitree.nic.interface import switch_for
+from multitree.nic.interface import AXI_MODULE_NAME, AxiInterface, switch_for
 from multitree.sim.emulator.library import cached_verilog
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import ring, torus

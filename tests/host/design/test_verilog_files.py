@@ -14,9 +14,9 @@ import yaml
 from multitree.host.design.names import MEMORIES, PREFIX, DesignNames
 from multitree.host.design.verilog_files import write_verilog
 from multitree.hw.export.core_file import core_file
-from multitree.nic.axi_interface import AXI_MODULE_NAME
 from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
 from multitree.nic.driver.registers import REGISTERS, VERSION
+from multitree.nic.interface import AXI_MODULE_NAME
 from multitree.topology.families.switched import fat_tree
 
 ROOT = Path(__file__).resolve().parents[3]

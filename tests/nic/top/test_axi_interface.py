@@ -7,9 +7,9 @@ import pytest
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
-from multitree.nic.axi_interface import AxiInterface
 from multitree.nic.driver.commands import COMMIT, RESET, START
 from multitree.nic.driver.faults import FaultCode
+from multitree.nic.interface import AxiInterface
 from multitree.topology.schedules.execute import execute
 from tests.hw.axi.axi import DECERR, SLVERR, read_slave, write_slave
 from tests.hw.streams import assert_refused, run

@@ -7,8 +7,8 @@ import pytest
 from multitree import Collective, JobError, load_job
 from multitree.sim.jobs.aicb import CSV_COLUMNS, read_aicb_csv, read_aicb_text
 from multitree.sim.jobs.job import LeftOut
-from multitree.sim.jobs.layer_shapes import HEADER as HEADINGS
-from multitree.sim.jobs.layer_shapes import read_layers
+from multitree.sim.jobs.systolic_arrays import HEADER as HEADINGS
+from multitree.sim.jobs.systolic_arrays import read_layers
 from multitree.topology.errors import ContentError
 
 HEADER = "HYBRID_TRANSFORMER_FWD_IN_BCKWD\tmodel_parallel_NPU_group: 2 checkpoints: 0"

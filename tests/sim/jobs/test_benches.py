@@ -5,7 +5,7 @@ import math
 from multitree import LinkModel, load_job, torus
 from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.iteration import iteration
-from multitree.sim.jobs.layer_shapes import LayerShape
+from multitree.sim.jobs.systolic_arrays import LayerShape
 from tests.benches import bench_module
 
 training, scale_sim = bench_module("training"), bench_module("scale_sim")

@@ -3,8 +3,8 @@
 import pytest
 
 from multitree import JobError, load_job
-from multitree.sim.jobs.layer_shapes import HEADER, LayerShape, read_layers
 from multitree.sim.jobs.models import EVALUATED, MODELS, model_layers
+from multitree.sim.jobs.systolic_arrays import HEADER, LayerShape, read_layers
 from multitree.topology.errors import ContentError
 
 # Of the topology files in the repository of MultiTree's authors: layers and weights.

@@ -3,7 +3,7 @@
 import pytest
 
 from multitree import SystolicArrays, load_job
-from multitree.sim.jobs.layer_shapes import LayerShape
+from multitree.sim.jobs.systolic_arrays import LayerShape
 
 LAYER = LayerShape("any", 19, 19, 3, 3, 17, 256, 1)
 
