@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.sim.analytic import repeated
+from multitree.sim.analytic import engine
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.packing.forest import build_forest
@@ -15,16 +15,16 @@ MODEL = LinkModel(dependency="submessage")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("long_rows", "tolerance"), [(repeated.LONG_ROWS, 1e-3), (0, 2e-3)])
+@pytest.mark.parametrize(("long_rows", "tolerance"), [(engine.LONG_ROWS, 1e-3), (0, 2e-3)])
 @pytest.mark.parametrize("spec", ["mesh:4x4", "torus:4x4", "ring:6"])
 def test_times_are_those_of_all_waves_timed(spec, long_rows, tolerance, monkeypatch):
     """As waves of few rows are timed, and as those of many are."""
     topology, num_flits = parse_topology(spec), 1 << 21
     schedule = build_forest(topology, cost_model=MODEL.cost_model(topology, num_flits))
     assert schedule.num_waves > 100
-    monkeypatch.setattr(repeated, "LONG_ROWS", long_rows)
+    monkeypatch.setattr(engine, "LONG_ROWS", long_rows)
     few = analytic(schedule, num_flits, MODEL)
-    monkeypatch.setattr(repeated, "LEAST_WAVES", 10_000)
+    monkeypatch.setattr(engine, "LEAST_WAVES", 10_000)
     full = analytic(schedule, num_flits, MODEL)
     assert abs(few.cycles / full.cycles - 1) < tolerance
     for times in ("sent", "arrived"):
