@@ -6,6 +6,7 @@ from pathlib import Path
 
 from multitree.topology.errors import TopologyError
 from multitree.topology.families.registry import SPECS, Family
+from multitree.topology.files.load_save import load_topology
 from multitree.topology.networks.topology import Topology
 
 __all__ = ["names_file", "parse_topology"]
@@ -46,8 +47,6 @@ def parse_topology(
         raise TypeError(f"Topology must be a spec or a path, not {spec_or_path!r}")
     text = str(spec_or_path)
     if isinstance(spec_or_path, Path) or names_file(text):
-        from multitree.topology.files.load_save import load_topology
-
         return load_topology(text, bandwidth_key=bandwidth_key, latency_key=latency_key)
     if bandwidth_key is not None or latency_key is not None:
         raise TopologyError(f"Keys of speed or latency must come with a file, not with {text!r}")

@@ -15,8 +15,7 @@ _SHIFT = FLIT_BYTES.bit_length() - 1
 def manager(bench, kind, *, address_width, depth, gather_cycles, page_flits, beats):
     """A manager whose channel asks whatever it likes; its pages and longest bursts are given."""
     bench.replace("multitree.hw.axi.bursts.PAGE_BYTES", page_flits * FLIT_BYTES)
-    for module in ("burst", "reader", "writer"):
-        bench.replace(f"multitree.hw.axi.{module}.MAX_BEATS", beats)
+    bench.replace("multitree.hw.axi.bursts.MAX_BEATS", beats)
     bench.m.submodules.block = block = kind(
         address_width=address_width,
         flit_bytes=FLIT_BYTES,
