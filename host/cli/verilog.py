@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,10 +22,7 @@ from multitree.host.cli.process import FAILED
 from multitree.host.cli.table import COLUMNS as TABLE_COLUMNS
 from multitree.host.cli.table import NOTE, table_rows
 from multitree.host.cli.table import shown_cells as table_cells
-from multitree.host.design.cocotb_files import BenchPlan
 from multitree.host.design.names import PREFIX, DesignNames
-from multitree.host.design.network_top import SwitchModule, switch_modules
-from multitree.host.design.verilog_files import Delivery, write_verilog
 from multitree.host.engines import needs_of
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner
@@ -39,6 +36,11 @@ from multitree.topology.collectives import DTYPES
 from multitree.topology.families.direct import torus
 from multitree.topology.lowering import lowered
 from multitree.topology.schedules.schedule import Schedule
+
+if TYPE_CHECKING:
+    from multitree.host.design.cocotb_files import BenchPlan
+    from multitree.host.design.network_top import SwitchModule
+    from multitree.host.design.verilog_files import Delivery
 
 __all__ = [
     "BENCH_SIZE",
@@ -141,15 +143,22 @@ class Design:
         # As wired: with a switch attached to each rank where routes lead through ranks.
         self.wired = lowered(schedule).topology
         self.config = config_for(self.wired, link_model, **needs, dtypes=dtypes, modes=modes)
+        # Like all that writes designs it needs the hardware's language, which help does not.
+        from multitree.host.design.network_top import switch_modules
+
         self.switches = switch_modules(self.wired, self.config, self.names.switch)
 
-    def benches(self, size: str, **options: Any) -> BenchPlan:
+    def benches(self, size: str, **options: Any) -> "BenchPlan":
         """Benches with a buffer of that size, in words; `options` as `BenchPlan` takes them."""
+        from multitree.host.design.cocotb_files import BenchPlan
+
         num_elements = parse_size(size) // DTYPES[self.config.dtypes[0]].itemsize
         return BenchPlan(self.schedule, num_elements=num_elements, **options)
 
-    def write(self, folder: Path, benches: BenchPlan | None, *, force: bool) -> Delivery:
+    def write(self, folder: Path, benches: "BenchPlan | None", *, force: bool) -> "Delivery":
         """Write all files, as `write_verilog`; says what it does if it takes long."""
+        from multitree.host.design.verilog_files import write_verilog
+
         modules = ", ".join([self.top, *(shape.module for shape in self.switches)])
         with Working(f"Generating the Verilog of {modules}"):
             return write_verilog(
@@ -164,7 +173,7 @@ class Design:
             )
 
 
-def _written(delivery: Delivery) -> dict[str, Any]:
+def _written(delivery: "Delivery") -> dict[str, Any]:
     """What JSON says of the files."""
     return {
         "files": [str(path) for path in delivery.paths],
@@ -174,7 +183,7 @@ def _written(delivery: Delivery) -> dict[str, Any]:
 
 
 def _print_delivery(
-    top: str, delivery: Delivery, switches: list[SwitchModule], config: Config
+    top: str, delivery: "Delivery", switches: "list[SwitchModule]", config: Config
 ) -> None:
     roles = [*(file.role for file in delivery.files), "manifest"]
     print_pairs(f"Wrote {top}", zip(roles, delivery.paths, strict=True))
@@ -201,6 +210,8 @@ def demo(
     json: bool,
 ) -> int:
     """Run sixteen interfaces in RTL: three algorithms, side by side."""
+    from multitree.host.design.verilog_files import write_verilog
+
     topology, model = torus(4, 4), LinkModel()
     schedule = build(topology, "multitree")
     config = config_for(topology, model, **needs_of(schedule, model, SIZE_BYTES))
