@@ -10,7 +10,7 @@
 
 The quarter is the number in `tests/rotation` modulo 4. The last commit of each piece of work raises
 the number by one, so that four pieces of work run everything. MULTITREE_QUARTER=2 takes another
-quarter, MULTITREE_CI=all everything. A test that costs three times what its marks allow fails, and
+quarter, MULTITREE_CI=all everything. A test that costs four times what its marks allow fails, and
 with MULTITREE_FORBID_SKIP=1 a skip does.
 """
 

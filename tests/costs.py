@@ -12,7 +12,7 @@ __all__ = ["Costs", "summary"]
 # Of one test without a mark, and of all sets of a function that is not dear.
 TEST_SECONDS, FUNCTION_SECONDS = 3, 20
 # A busy or an old machine is slower, but not by so much.
-TOLERANCE = 3
+TOLERANCE = 4
 # Here tests find what other tests have compiled; a test may set another folder for itself.
 CACHE = cache_folder()
 PROPERTY, SHOWN = "cpu_seconds", 40

@@ -164,6 +164,7 @@ def test_a_bit_that_flips_in_a_queue_is_a_state_error(number, memories):
     assert len(memories) == NUM_QUEUES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bit", [0, 40, 63, 64, kept_width(FORWARDING) - 1])
 def test_a_bit_that_flips_in_what_a_port_keeps_is_a_state_error(bit, memories):
     assert errors_with(memories, flip=bit) > 0
@@ -211,6 +212,7 @@ def waits(jobs, *, ready=1, begun=0, written=0, acknowledged=0, latency=10_000, 
     return found
 
 
+@pytest.mark.slow
 def test_it_names_the_message_that_waits_and_what_for():
     late = {"awaited": Awaited.DEPENDENCY, "row": 7, "flow": 4, "port": 2, "op": 1}
     assert waits([])["awaited"] == Awaited.NOTHING

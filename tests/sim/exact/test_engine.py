@@ -49,6 +49,7 @@ def test_all_cycles_are_those_that_the_rtl_gave(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_cycles_of_more_cases_are_those_that_the_rtl_gave(kind):
     assert len(seeds_of(kind)) >= 6

@@ -40,6 +40,7 @@ def run(schedule, num_elements, *, model=MODEL, dtype=np.float32, num_collective
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("num_elements", [1, 5, 70, 1300, 18_001])
 @pytest.mark.parametrize("memory_timing", [None, JITTER], ids=["steady", "jitter"])
 @pytest.mark.parametrize("dependency", ["submessage", "chunk"])

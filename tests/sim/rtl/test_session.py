@@ -68,6 +68,7 @@ def random_topology(seed):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("spec", "algorithm", "n", "dtype", "op"),
     [
@@ -93,6 +94,7 @@ def test_every_rank_s_memory_equals_execute_bit_for_bit(spec, algorithm, n, dtyp
     assert (trace.arrived > trace.sent).all() and trace.cycles == trace.done.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("latencies_ns", "cycles_per_flit"),
     [((1, 1), (100, 100)), ((390, 1), (1, 35)), ((390, 1), (1, 100)), ((390, 390), (35, 100))],
@@ -378,6 +380,7 @@ def test_what_the_engine_cannot_run_is_refused_with_the_reason():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 def test_a_waveform_of_interfaces_shows_the_window_asked_for(tmp_path):
     schedule = build_multitree(ring(2))
     waveform = Waveform(tmp_path / "run.vcd", 100, 150)

@@ -79,6 +79,7 @@ def is_there(algorithm, topology):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.every_set
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
 @pytest.mark.parametrize("algorithm", BASELINES)

@@ -150,6 +150,7 @@ def test_where_rails_are_the_bottleneck_they_are_busy_in_nearly_every_slot():
     assert busy < schedule.num_steps < 1.05 * busy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", [dgx2(), dgx_a100(2)], ids=lambda topology: topology.name)
 @pytest.mark.parametrize("size_bytes", [MIB, 16 * MIB])
 def test_large_buffers_take_hardly_more_than_the_bound(topology, size_bytes):
