@@ -99,6 +99,13 @@ def test_without_switches_nothing_else_is_written(tmp_path):
     assert [(p.name, p.read_bytes()) for p in reported] == [(p.name, p.read_bytes()) for p in plain]
 
 
+def module_of(text, name):
+    """A module with all that it is made of, whatever numbers the names of its wires have."""
+    begin = text.index(f"module {name}(")
+    body, numbers = text[begin : text.index("// verilator lint_on", begin)], {}
+    return re.sub(r"\$(\d+)\$", lambda m: f"${numbers.setdefault(m[1], len(numbers))}$", body)
+
+
 @pytest.mark.long
 def test_each_module_is_the_emulation_s_of_as_many_ports(written, monkeypatch):
     topology, config, _ = written
@@ -114,8 +121,8 @@ def test_each_module_is_the_emulation_s_of_as_many_ports(written, monkeypatch):
             library.network_library(config, num_switch_ports=shape.num_ports)
         emulated, name = asked.value.args[0]
         assert name == SWITCH_MODULE_NAME
-        _, body = emulated.replace(name, shape.module).split("\n", 1)
-        assert body in text
+        emulated = emulated.replace(name, shape.module)
+        assert module_of(emulated, shape.module) == module_of(text, shape.module)
 
 
 @pytest.mark.parametrize("spec", ["fat_tree:2x4", "bigraph:2x4"])
