@@ -156,7 +156,9 @@ def places(data):
 
 def test_the_keys_of_an_interface_are_those_of_its_configuration(capsys, monkeypatch):
     nothing = Delivery(Path("x"), files=(), manifest="y", removed=("z",), no_bench=None)
-    monkeypatch.setattr("multitree.host.cli.verilog.write_verilog", lambda *_, **kinds: nothing)
+    monkeypatch.setattr(
+        "multitree.host.design.verilog_files.write_verilog", lambda *_, **kinds: nothing
+    )
     data = printed(capsys, ["verilog", "fat_tree:2x2"])
     assert problems(data) == []
     assert set(data["config"]) == set(asdict(Config()))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from multitree.host.cli import verilog as cli_verilog
+from multitree.host.design import verilog_files
 from multitree.host.design.manifest import DesignFile
 from multitree.host.design.verilog_files import Delivery
 from multitree.host.engines import needs_of
@@ -23,7 +24,7 @@ def not_written(*_, **__):
 
 
 def test_an_interface_is_large_enough_for_the_schedule_of_a_file(capsys, monkeypatch):
-    monkeypatch.setattr(cli_verilog, "write_verilog", not_written)
+    monkeypatch.setattr(verilog_files, "write_verilog", not_written)
     options = ["--algorithm", "bidirectional_ring_2d"]
     printed_json(capsys, "schedule", "torus:8x8", *options, "--out", "saved.json")
     read, built, other = (
@@ -116,7 +117,7 @@ def test_verilog_tells_people_of_switches_and_of_those_beside_ranks(capsys, monk
         files = tuple(DesignFile(f"file_{k}", role, "") for k, role in enumerate(roles))
         return Delivery(Path("built"), files, "manifest", (), None)
 
-    monkeypatch.setattr(cli_verilog, "write_verilog", not_written)
+    monkeypatch.setattr(verilog_files, "write_verilog", not_written)
     _, out, _ = run(capsys, "verilog", "fat_tree:2x4")
     assert re.search(r"^  switches +built/file_1$", out, re.M)
     assert re.search(r"^  multitree_switch_8x2  8, 9$", out, re.M)
