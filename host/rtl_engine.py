@@ -11,7 +11,6 @@ from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.inputs import Progress
 from multitree.sim.timing.link_model import LinkModel
-from multitree.sim.timing.offload import Host
 from multitree.sim.timing.sizing import config_for, emulated_dtypes
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.topology import Topology
@@ -37,7 +36,6 @@ class RtlEngine(Engine):
         lockstep: bool = False,
         waveform: Waveform | None = None,
         backdoor: bool = False,
-        host: Host | None = None,
         num_threads: int | None = None,
         progress: Progress | None = None,
         say: Say | None = None,
