@@ -3,10 +3,11 @@
 - no mark: at most 3 CPU seconds. `make test` runs three of a test's parameter sets (the first, one
   between, the last), or all where each is a rule of its own: `every_set`.
 - `slow`: more than that. Not in `make test`; `make test-ci` and `.ci/run` (`--ci`) run all sets.
-- `dear`, slow or not: a function of more than 20 CPU seconds in all sets. `--ci` runs one set, and
+- `dear`, slow or not: a function of more than 10 CPU seconds in all sets. `--ci` runs one set, and
   in one of four quarters all; and all where a file that the test imports, starts or reads has
   changed since the last commit that changed `tests/rotation`.
-- `long`: minutes, or not worth more. `--ci` runs it in its quarter only, `make test` never.
+- `long`: more than 15 CPU seconds in one set, beside others that show the same in small. `--ci`
+  runs it in its quarter only, `make test` never.
 
 The quarter is the number in `tests/rotation` modulo 4. The last commit of each piece of work raises
 the number by one, so that four pieces of work run everything. MULTITREE_QUARTER=2 takes another

@@ -10,7 +10,7 @@ from tests.tiers import function_of, marks
 __all__ = ["Costs", "summary"]
 
 # Of one test without a mark, and of all sets of a function that is not dear.
-TEST_SECONDS, FUNCTION_SECONDS = 3, 20
+TEST_SECONDS, FUNCTION_SECONDS = 3, 10
 # A busy or an old machine is slower, but not by so much.
 TOLERANCE = 4
 # Here tests find what other tests have compiled; a test may set another folder for itself.

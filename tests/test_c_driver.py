@@ -89,6 +89,7 @@ def opened(example, driver, bus, rank=0, max_polls=5):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @needs_rtl
 @pytest.mark.parametrize(("spec", "size"), [("ring:4", "64KiB"), ("full:4", "100")])
 def test_four_cards_driven_in_c_all_reduce_bit_for_bit(spec, size):

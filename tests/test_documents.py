@@ -80,7 +80,7 @@ def test_every_file_and_module_that_a_text_names_is_there():
     assert not lost
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_site_is_built_without_a_warning(tmp_path):
     """With the docstrings of all that `multitree` exports."""
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")

@@ -31,6 +31,7 @@ def test_digits_are_learned_in_five_epochs():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("engine", ["torch", "rtl"])
 def test_every_engine_learns_the_same_weights(engine):
     reason = why_not(engine)

@@ -41,6 +41,7 @@ def drawn(timing):
     return timing.drawn()
 
 
+@pytest.mark.long
 def test_the_pictures_are_those_that_the_hardware_draws_today(drawn):
     kept = {path.stem: path.read_text() for path in (DOCS / "timing").iterdir()}
     assert drawn.keys() == kept.keys()

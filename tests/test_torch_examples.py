@@ -44,6 +44,7 @@ def digests(printed):
     return re.findall(r"^rank \d: weights' SHA-256 ([0-9a-f]{64})$", printed, re.MULTILINE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_digits_are_learned_in_five_epochs_and_all_ranks_have_the_same_weights(backend):
     printed = train("ddp_digits.py", backend=backend)

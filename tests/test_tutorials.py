@@ -226,6 +226,7 @@ def rewritten(text):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_prints_what_it_shows(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

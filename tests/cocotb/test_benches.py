@@ -98,6 +98,7 @@ LONG_PARTNERS = ["fat_tree:2x2"]
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @interfaces_on_each_simulator
 @pytest.mark.parametrize(
     "spec",

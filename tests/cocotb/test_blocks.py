@@ -31,6 +31,7 @@ async def sums_of_sums(dut):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("simulator", ["icarus", "verilator"])
 @pytest.mark.parametrize("waves", [False, True])
 def test_a_block_is_compiled_once_and_not_with_waves(tmp_path, simulator, waves):

@@ -67,6 +67,7 @@ def test_no_topology_algorithm_engine_or_length_changes_a_bit(engine, dtype):
     assert len(default) > 1
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("algorithm", ["multitree", pytest.param("auto", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("flit_bytes", [16, 64])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

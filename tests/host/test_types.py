@@ -65,7 +65,7 @@ def checked(folder, text):
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_results_have_the_types_of_what_went_in(folder):
     assert checked(folder, RIGHT).startswith("Success")
 

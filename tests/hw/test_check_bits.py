@@ -81,6 +81,7 @@ def test_the_network_finds_what_the_matrix_does_in_any_word(width):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_parity_finds_odd_numbers_of_flips_and_all_flips_in_a_run_as_long_as_itself(width):
     print(f"seed {width}")

@@ -40,6 +40,7 @@ def block(request):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("stall_i", "stall_o"), STALLS)
 def test_what_comes_out_is_what_went_in(block, stall_i, stall_o):
     rng = random.Random(4)

@@ -26,6 +26,7 @@ def printed(capsys, *arguments, status=0):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("arguments", "simulator"),
     [

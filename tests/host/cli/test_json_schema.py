@@ -125,6 +125,7 @@ def test_figures_of_a_report_are_keys():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.every_set
 @pytest.mark.parametrize(
     "arguments",

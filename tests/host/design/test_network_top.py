@@ -194,12 +194,14 @@ def lint(written, folder, change=lambda top: top):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 def test_interfaces_crossings_and_switches_fit_and_verilator_has_nothing_to_say(written, tmp_path):
     done = lint(written, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 def test_the_lint_notes_credits_that_are_too_few_at_either_side_of_a_crossing(written, tmp_path):
     nets = ("rank_0_core_link_0_tx_credit", "rank_0_link_0_rx_credit")
 

@@ -93,6 +93,7 @@ def on_icarus(folder, work, change=lambda work: None):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     "kind", [pytest.param(k, marks=[pytest.mark.long] * (k in OTHER_KINDS)) for k in KINDS]
 )
@@ -108,6 +109,7 @@ def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", ["sram", pytest.param("axi", marks=pytest.mark.long)])
 def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
     folder = written(kind)

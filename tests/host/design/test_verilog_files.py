@@ -55,6 +55,7 @@ def core(written):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 def test_the_core_lists_every_file_beside_it_once(written, core):
     listed = [file for fileset in core["filesets"].values() for file in fileset["files"]]
     names = [name for entry in listed for name in ([entry] if isinstance(entry, str) else entry)]
@@ -135,7 +136,7 @@ def words_of(paths):
     return found | {path.name for path in paths}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_designs_with_two_names_share_a_folder_and_no_name(tmp_path):
     config, topology = Config(**SMALL, num_classes=1), fat_tree(2, 2)
     first, second = (

@@ -210,6 +210,7 @@ def test_a_table_that_no_interface_holds_has_no_writes(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @needs_rtl
 @pytest.mark.parametrize(
     ("spec", "options", "base"),

@@ -43,6 +43,7 @@ def block_elements(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.dear
 @on_every_device
 @pytest.mark.parametrize("schedule", schedules(), ids=name_of)
 def test_every_memory_equals_execute_bit_for_bit(executor, schedule, block_elements, device):

@@ -34,6 +34,7 @@ def by_torch():
 
 
 # The tutorial compares the engines numpy and torch.
+@pytest.mark.dear
 @pytest.mark.parametrize("engine", [pytest.param("numpy", marks=pytest.mark.long), "rtl"])
 def test_an_unmodified_ddp_script_has_the_same_bits_on_every_engine(engine, by_torch, tmp_path):
     log = tmp_path / "log.jsonl"

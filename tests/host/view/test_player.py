@@ -448,6 +448,7 @@ def test_nothing_is_cut_off_at_any_width(driver, played, size):
     assert cut == []
 
 
+@pytest.mark.long
 def test_broken_data_are_said_to_be(driver, networks, tmp_path):
     page = networks("torus").path.read_text()
     path = tmp_path / "broken.html"

@@ -144,6 +144,7 @@ def test_a_memory_starts_with_zeros_in_every_word():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 def test_the_text_carries_its_license_and_no_trace_of_a_machine(block):
     text = text_of(block)
     assert text.startswith("// SPDX-License-Identifier: Apache-2.0\n")

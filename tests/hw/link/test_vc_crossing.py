@@ -142,6 +142,7 @@ def exchange(rng, num_vcs, periods, shut=()):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("periods", RATIOS)
 @pytest.mark.parametrize("num_vcs", [2, 4])
 def test_each_channel_keeps_its_order_its_flits_and_its_credits_whatever_the_clocks(

@@ -102,6 +102,7 @@ def test_legal_tables_pass_and_the_messages_that_will_come_in_are_counted():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("bit", range(16))
 def test_every_bit_of_a_step_counts_in_the_order_of_rows(bit):
     rows, flows = random_table(seeded(bit))

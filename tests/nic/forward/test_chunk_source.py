@@ -78,6 +78,7 @@ def test_a_reader_takes_each_flit_from_its_port_or_from_memory_behind_it(writes,
     assert 0 < sum(forwarded) <= sum(job["size"] for job in jobs if job["needs"])
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("op", [None, Op.REDUCE])
 @pytest.mark.parametrize("seed", range(6))
 def test_chunks_come_in_the_order_of_their_jobs_whatever_each_waits_for(op, seed):

@@ -65,6 +65,7 @@ def test_what_waits_and_what_is_refused_name_the_port():
     assert [FaultCode.UNEXPECTED_MESSAGE, 5, 3] in seen
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("size", "order", "intact", "fault"),
     [

@@ -133,6 +133,7 @@ def assert_right(seen, items, arrivals, dtype, maximum=0):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_read", PATTERNS)
 @pytest.mark.parametrize("stall_write", PATTERNS)
 def test_contributions_are_added_and_chunks_replaced_in_order(stall_read, stall_write):

@@ -235,6 +235,7 @@ def test_the_row_that_uses_an_illegal_flow_does_not_go_and_the_flow_is_named(pos
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @BOTH
 @pytest.mark.parametrize("lasting", [True, False])
 @pytest.mark.parametrize("memory", ["table", "flows"])
@@ -266,6 +267,7 @@ def test_a_bit_that_flips_in_any_cycle_changes_no_job(memory, lasting, config):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("blocked", range(PORTS))
 @BOTH
 def test_a_blocked_port_holds_only_the_rows_behind_it(blocked, config):

@@ -139,6 +139,7 @@ def test_a_chunk_that_needs_nothing_is_read_ahead_while_earlier_jobs_wait():
     assert seen.forwarded == 6
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("writes", PATTERNS)
 @pytest.mark.parametrize("packets", [0, 1])
 def test_without_cut_through_a_message_leaves_once_it_is_acknowledged_and_out_of_memory(
@@ -166,6 +167,7 @@ def _begins(flit, job):
     return flit["payload"] & 0xFFFF == job["flow"] and not flit["payload"] >> 33 & 1
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("writes", PATTERNS)
 @pytest.mark.parametrize("seed", range(2))
 def test_waves_leave_bit_for_bit_whether_or_not_the_next_one_has_begun(writes, seed):

@@ -91,6 +91,7 @@ def simulate(
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("stall_memory", PATTERNS)
 @pytest.mark.parametrize("packets", [0, 1])

@@ -200,6 +200,7 @@ def test_when_a_reset_is_over_no_access_of_before_is_left_to_be_answered(after):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("config", [CONFIG, SHARED])
 def test_no_output_follows_an_input_within_a_cycle(config):
     assert combinational_paths(AxiInterface(config)) == set()

@@ -36,6 +36,7 @@ MORE_FLOWS = Schedule.from_rows(
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("count", "stall"), [(23, "seldom"), (1, "often"), (8, "bursts")])
 def test_both_ranks_end_with_the_sum_in_memory_each_time_the_table_runs(count, stall):
     """A length that divides nothing, one flow of two empty, and whole flits."""

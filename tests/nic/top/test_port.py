@@ -83,6 +83,7 @@ def nothing(cycle, port, put_value):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

@@ -108,6 +108,7 @@ def simulate(buffers, tables, script, stall):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("num_flits", "stall"),
     [
@@ -139,7 +140,7 @@ def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_
     assert results == [as_words(row.reshape(-1, LANES)) for row in wanted]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_table_finds_nothing_of_the_last_one_in_its_bank():
     """Which is that of two collectives ago, whose number has the same lowest bit."""
     num_flits, times = 4, 4

@@ -16,6 +16,7 @@ NUM_FLITS = 40
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("awaited", [Awaited.DEPENDENCY, Awaited.CREDIT, Awaited.NOTHING])
 def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(awaited):
     """A dependency that does not come in, or a link that has no credit since it is not up."""

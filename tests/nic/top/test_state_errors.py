@@ -45,6 +45,7 @@ LATENCY_CYCLES = 2
 """From a word that left its queue with flipped bits to the block's strobe, at most."""
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_each_queue_alone_raises_the_state_error_of_its_block(kind, flips):
     block = kind(**BLOCKS[kind])
@@ -63,6 +64,7 @@ def test_each_queue_alone_raises_the_state_error_of_its_block(kind, flips):
     run(block, drive)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("config", "bit", "at_port"),
     [(SMALL, 1, 1), pytest.param(SHARED, 0, None, marks=pytest.mark.slow)],

@@ -122,7 +122,7 @@ def fst_blocks(data):
         at += 1 + size
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_vcd_and_fst_dump_every_rank_and_exactly_the_window(tmp_path):
     text = dump(tmp_path, "vcd").decode()
     times = [int(line[1:]) for line in text.splitlines() if line.startswith("#")]

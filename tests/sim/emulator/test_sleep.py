@@ -92,6 +92,7 @@ def outcome(
         return (found, session.counts(), network.cycle, network.irq_cycles().tolist()), share
 
 
+@pytest.mark.dear
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def with_pokes(topology, model, sizes):
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_interface_that_sleeps_is_woken_where_its_state_is_struck():
     topology, model = parse_topology("ring:4"), LinkModel()
     schedule = build(topology, "ring")

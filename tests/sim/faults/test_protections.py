@@ -100,6 +100,7 @@ def test_without_a_way_of_its_own_a_collective_is_barred_by_the_next_one(protect
         )
 
 
+@pytest.mark.long
 def test_without_a_dateline_messages_hold_a_ring_and_wait_around_it():
     drawn = {"num_flits": 40, "most_skew": 20, "num_collectives": 1}
     assert verify(around(3, dateline=True)).num_messages == 12

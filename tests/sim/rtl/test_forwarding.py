@@ -59,6 +59,7 @@ def test_the_second_collective_takes_nothing_of_the_first_one(memory_timing):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("network", "flow_control"),
     [
@@ -88,6 +89,7 @@ def test_unequal_links_are_no_matter():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("network", "period"),
     [

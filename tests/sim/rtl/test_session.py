@@ -95,6 +95,7 @@ def test_every_rank_s_memory_equals_execute_bit_for_bit(spec, algorithm, n, dtyp
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("latencies_ns", "cycles_per_flit"),
     [((1, 1), (100, 100)), ((390, 1), (1, 35)), ((390, 1), (1, 100)), ((390, 390), (35, 100))],
@@ -163,6 +164,7 @@ MODES = list(itertools.product(DEPENDENCIES, FLOW_CONTROLS))
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("dependency", "flow_control"), MODES)
 @pytest.mark.parametrize(
     ("spec", "algorithm"),
@@ -379,7 +381,7 @@ def test_what_the_engine_cannot_run_is_refused_with_the_reason():
         RtlSession(fully_connected(10))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.dear
 def test_a_waveform_of_interfaces_shows_the_window_asked_for(tmp_path):
     schedule = build_multitree(ring(2))

@@ -60,6 +60,7 @@ def schedule_of(spec, algorithm):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, algorithm):
     schedule = schedule_of(spec, algorithm)

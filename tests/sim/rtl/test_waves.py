@@ -81,6 +81,7 @@ def test_every_flit_goes_over_its_link_once_per_wave():
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("seed", range(4))
 def test_collectives_in_waves_follow_each_other_without_a_barrier(seed):
     print(f"seed {seed}")

@@ -107,7 +107,7 @@ def test_interfaces_and_switches_are_built_with_these_buffers():
 
 
 @needs_rtl
-@pytest.mark.slow
+@pytest.mark.long
 def test_interfaces_keep_long_links_busy_and_short_buffers_do_not():
     far = with_links(torus(2, 2), latency_ns=600.0)
     memory = np.ones((4, 1 << 15), np.int32)

@@ -19,6 +19,7 @@ OFF_CYCLES = 32
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("spec", "algorithms"),
     [

@@ -114,6 +114,7 @@ def _cells():
         yield pytest.param(algorithm, name, marks=mark, id=f"{algorithm}-{name}")
 
 
+@pytest.mark.dear
 @pytest.mark.every_set
 @pytest.mark.parametrize(("algorithm", "name"), tuple(_cells()))
 def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, from_file):

@@ -167,6 +167,7 @@ def test_over_switches_no_link_has_two_messages_at_once_either(spec, num_flits):
 
 
 @pytest.mark.slow
+@pytest.mark.dear
 @pytest.mark.parametrize("slow_gbytes_per_s", [16.0, 8.0, 16 / 3, 4.0])
 def test_over_switches_what_adds_to_a_sum_goes_one_by_one(slow_gbytes_per_s):
     """A rank with many ports would else have to stage what comes first."""
