@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from multitree import build, ring
+from multitree import build, ring, save_schedule
 from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, STALLS_VARIABLE, BenchCase, BenchTop
-from multitree.topology.files.load_save import save_schedule
 
 SCHEDULE = build(ring(4), "multitree")
 TOP = BenchTop("top", ("../a.v", "b.v"), 4, ("bench_a",), ("bench_b",), ("one", "two"))

@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from multitree import Schedule, Topology
 from multitree.topology.collectives import Op
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["UNEVEN", "around", "network"]
 

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from multitree import LinkModel, ScheduleError, build, execute, parse_topology, torus
 from multitree.host.runner import make_buffers
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
@@ -13,14 +14,8 @@ from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import ALGORITHMS, SIZED
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import torus
-from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
-from multitree.topology.specs import parse_topology
 
 MODEL = LinkModel()
 MODELS = [replace(MODEL, dependency=dependency) for dependency in DEPENDENCIES]

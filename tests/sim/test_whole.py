@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
+from multitree import ScheduleError, Topology, build, parse_topology
 from multitree.sim.choice import Chooser
 from multitree.sim.rtl.loads import Loader, Upcoming
 from multitree.sim.timing.inputs import check_store_and_forward, shares_links
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree import LinkModel, Schedule, Topology, TopologyError, build, parse_topology, verify
 from multitree.nic.driver.table import compile_table
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
 from multitree.topology.arrays import rows_of_entries
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import TopologyError
 from multitree.topology.lowering import lowered, through_switches, with_switches
 from multitree.topology.networks.nodes import ports_in_use
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 
 GRAPHS = [

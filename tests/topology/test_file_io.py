@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from multitree import ScheduleError, build, load_schedule, save_schedule, torus
 from multitree.topology import file_io
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import torus
 from multitree.topology.file_io import replacing, write_file, write_files
-from multitree.topology.files.load_save import load_schedule, save_schedule
 
 LIMIT = 4096
 

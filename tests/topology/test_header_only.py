@@ -3,14 +3,9 @@
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
+from multitree import Schedule, ScheduleError, bigraph, build, dgx2, fat_tree, ring, torus, verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import ring, torus
-from multitree.topology.families.switched import bigraph, dgx2, fat_tree
 from multitree.topology.lowering import as_sent, header_only_ops, lowered, with_header_only_phase
-from multitree.topology.schedules.schedule import Schedule
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")
 NETWORKS = [torus(3, 3), fat_tree(2, 4), bigraph(4, 4), dgx2()]

@@ -5,16 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, Topology, build, mesh, parse_topology, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.checks.verify import termination_cycles, verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import mesh, ring, torus
 from multitree.topology.lowering import unrolled
-from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute, flow_ranges
 from multitree.topology.schedules.schedule import phase_of
-from multitree.topology.specs import parse_topology
 
 
 def waves_on(spec, num_waves, period):

@@ -8,13 +8,12 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, Timer
 
+from multitree import build, execute
 from multitree.nic.driver.commands import RunSettings
 from multitree.nic.driver.table import compile_table
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.pins import run_models
 from multitree.sim.cocotb.register_host import RegisterHost
-from multitree.topology.algorithms.build import build
-from multitree.topology.schedules.execute import execute
 from tests.cocotb.models.crossed import CROSSED
 
 TOPOLOGY, CONFIG = CROSSED["fat_tree"]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import cocotb
 
+from multitree import build, parse_topology
 from multitree.nic.driver.config import Config
 from multitree.sim.cocotb.bench import InterfaceBench
 from multitree.sim.cocotb.case import with_tuples
 from multitree.sim.cocotb.reference import draw_buffers
 from multitree.sim.rtl.loads import Upcoming
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 
 CASE_FILE = "case.json"
 """Where it runs: topology, algorithm, rank and configuration."""

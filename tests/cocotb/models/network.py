@@ -3,12 +3,10 @@
 from dataclasses import replace
 from functools import cache
 
+from multitree import Topology, build, ring, torus
 from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
 from multitree.nic.interface import AXI_MODULE_NAME, AxiInterface, switch_for
 from multitree.sim.emulator.library import cached_verilog
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import ring, torus
-from multitree.topology.networks.topology import Topology
 from tests.cocotb.models.tops import network_top
 
 __all__ = [

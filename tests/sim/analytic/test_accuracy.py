@@ -5,12 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, build, exact, parse_topology
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.exact.engine import exact
 from multitree.sim.native_build import why_no_compiler
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 
 bench = bench_module("analytic_vs_exact")

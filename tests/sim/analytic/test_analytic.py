@@ -3,20 +3,15 @@
 import numpy as np
 import pytest
 
+from multitree import LinkModel, Schedule, Topology, build, exact, parse_topology
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.table_rows import generations_of
-from multitree.sim.exact.engine import exact
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.bounds import bound_cycles
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 MODELS = [
     LinkModel(),

@@ -5,16 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, Schedule, ScheduleError, build, fat_tree, fully_connected, mesh
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.table_rows import TableRows
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import fully_connected, mesh
-from multitree.topology.families.switched import fat_tree
-from multitree.topology.schedules.schedule import Schedule
 
 MODEL = LinkModel(dependency="submessage", forward_flits=64)
 LATENCY = 150

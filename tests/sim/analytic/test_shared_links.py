@@ -5,18 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, Schedule, Topology, build, parse_topology, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.reduction import drained_at
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import lowered, unrolled
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 from tests.sim.rtl.test_switched import CASES, MODEL, SIZES, schedule_of
 
 PAIR = Topology("pair", 2, 1, [[0, 2], [1, 2], [2, 0], [2, 1]], 16.0, 150.0)

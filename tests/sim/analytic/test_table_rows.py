@@ -5,12 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import parse_topology
+from multitree import LinkModel, Schedule, build, parse_topology
 from multitree.sim.analytic.table_rows import generations_of
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
-from multitree.topology.schedules.schedule import Schedule
 
 
 def longest_chains(schedule, sibling):

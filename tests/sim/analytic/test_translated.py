@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, estimate, torus
+from multitree import LinkModel, ScheduleError, estimate, parse_topology, torus
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.build import build_compact
-from multitree.topology.errors import ScheduleError
-from multitree.topology.specs import parse_topology
 
 MODELS = [
     LinkModel(),

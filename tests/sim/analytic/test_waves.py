@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, parse_topology
 from multitree.sim.analytic import engine
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.packing.forest import build_forest
-from multitree.topology.specs import parse_topology
 
 MODEL = LinkModel(dependency="submessage")
 

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
+from multitree import LinkModel, build, parse_topology
 from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 HEADER = """

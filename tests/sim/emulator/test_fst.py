@@ -9,11 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multitree import sim
+from multitree import LinkModel, ring, sim
 from multitree.nic.driver.commands import HostOp
 from multitree.sim.emulator.verilator import Waveform, why_not
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.families.direct import ring
 from tests.sim.emulator import probe
 from tests.sim.emulator.probe import do, probe_network
 from tests.topology.test_file_io import contents, file_limit

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
+from multitree import DeviceError, Topology, TopologyError, fully_connected, ring
 from multitree.nic.driver.commands import HostOp
-from multitree.nic.driver.faults import DeviceError
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.direct import fully_connected, ring
-from multitree.topology.networks.topology import Topology
 from tests.sim.emulator import probe
 from tests.sim.emulator.probe import do, note, probe_network, write
 

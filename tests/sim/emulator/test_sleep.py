@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, build, parse_topology
 from multitree.sim.emulator.library import expose, interface_verilog, network_library
 from multitree.sim.emulator.members import members_header
 from multitree.sim.emulator.verilator import why_not
@@ -11,8 +11,6 @@ from multitree.sim.faults.injection import EVERY_ENTRY, FlipState, MemoryChannel
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for, emulated_dtypes, least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 
 FORWARDING = LinkModel(forward_flits=64, dependency="submessage")
 HEADER = """

@@ -6,18 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, LinkModel, Schedule, Topology, build, exact, implicit_symmetric
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.exact import library
-from multitree.sim.exact.engine import exact
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.symmetric import implicit_symmetric
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 from tests.benches import bench_module
 from tests.sim.exact.record import RECORDED
 from tests.sim.small_networks import network

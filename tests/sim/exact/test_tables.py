@@ -5,16 +5,14 @@ import functools
 import numpy as np
 import pytest
 
+from multitree import LinkModel, build, parse_topology
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
 from multitree.sim.exact.structs import NONE
 from multitree.sim.exact.tables import tables_of
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent
-from multitree.topology.specs import parse_topology
 
 NETWORKS = [
     ("mesh:3x3", "multitree", "all_reduce", None),

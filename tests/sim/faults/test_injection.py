@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, execute, torus
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import (
     DeadNode,
@@ -26,8 +26,6 @@ from multitree.sim.faults.injection import (
 )
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.families.direct import torus
-from multitree.topology.schedules.execute import execute
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

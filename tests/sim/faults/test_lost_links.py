@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
+from multitree import LinkModel, build, execute, torus
 from multitree.host.runner import make_buffers
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import torus
-from multitree.topology.schedules.execute import execute
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"no RTL here: {why_not()}")
 WHOLE = torus(4, 4)

@@ -6,13 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, LinkModel, ScheduleError, execute, verify
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.schedules.execute import execute
 from tests.sim.faults.removals import CONFIG, NOTHING, library, remove
 from tests.sim.small_networks import UNEVEN, around
 

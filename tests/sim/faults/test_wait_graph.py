@@ -5,9 +5,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
+from multitree import DeviceError, Schedule
 from multitree.hw.codes import HOP_WIDTH
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.formats import NUM_HOPS
 from multitree.nic.driver.routed_rows import places_in_sums, routes_of
 from multitree.nic.layouts import head_layout
@@ -15,7 +15,6 @@ from multitree.sim.emulator.native import CROSSING
 from multitree.sim.faults.in_flight import InFlight
 from multitree.sim.faults.wait_graph import WaitForGraph
 from multitree.topology.collectives import Op
-from multitree.topology.schedules.schedule import Schedule
 from tests.sim.small_networks import UNEVEN, around, network
 
 CONFIG = Config(num_ports=1, buffer_flits=8, num_classes=2)

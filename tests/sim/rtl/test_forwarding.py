@@ -5,17 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, ScheduleError, build, execute, fat_tree, mesh, torus, verify
 from multitree.sim.faults.injection import FailedMemory, MemoryChannel, StuckMemory
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import mesh, torus
-from multitree.topology.families.switched import fat_tree
-from multitree.topology.schedules.execute import execute
 
 # Interfaces as those of tests/sim/exact/test_engine.py: they share a library.
 MODEL = LinkModel(dependency="submessage", forward_flits=32, buffer_flits=512)

@@ -6,14 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from multitree import LinkModel, build, dragonfly, execute, parse_topology, verify
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
-from multitree.topology.families.clusters import dragonfly
 from multitree.topology.lowering import with_header_only_phase
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 MODEL = LinkModel(buffer_flits=64)
 SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import DeviceError, build, execute, torus
 from multitree.nic.driver.commands import (
     ACKNOWLEDGE,
     COMMIT,
@@ -13,16 +14,12 @@ from multitree.nic.driver.commands import (
     RunSettings,
     run_writes,
 )
-from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.table import compile_table, table_writes
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.trace import turns_of
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import torus
-from multitree.topology.schedules.execute import execute
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

@@ -5,16 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, LinkModel, Schedule, build, execute, parse_topology, ring
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import ring
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 PRIVATE = {"num_rows": 16, "num_flows": 8, "link_model": LinkModel(buffer_flits=1024)}
 SHARED = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}

@@ -8,25 +8,19 @@ import networkx
 import numpy as np
 import pytest
 
+from multitree import DeviceError, Topology, TopologyError, build, exact, execute, parse_topology
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS, HostOp
-from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.registers import ADDRESS, ID
 from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.verilator import Waveform, why_not
-from multitree.sim.exact.engine import exact
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import emulated_dtypes, least_sizes
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import DTYPES, OPS
-from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring, torus
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 

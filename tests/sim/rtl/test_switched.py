@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, LinkModel, Topology, among, build, execute, parse_topology
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
 from multitree.nic.layouts import head_layout
@@ -14,14 +14,8 @@ from multitree.sim.emulator.accesses import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
 from multitree.topology.lowering import lowered
-from multitree.topology.networks.subsets import among
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 CASES = [
     ("fat_tree:2x2", "multitree"),

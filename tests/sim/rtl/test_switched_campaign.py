@@ -5,13 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, build, parse_topology, verify
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.timing.sizing import least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.lowering import as_sent
-from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 
 pytestmark = [

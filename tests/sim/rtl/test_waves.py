@@ -6,19 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import DeviceError, LinkModel, ScheduleError, execute, mesh, ring, torus, verify
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.table import compile_table
 from multitree.sim.faults.injection import DeadNode, MemoryChannel, StuckMemory
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import mesh, ring, torus
 from multitree.topology.lowering import unrolled
-from multitree.topology.schedules.execute import execute
 
 MODEL = LinkModel(dependency="submessage")
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import DeviceError, Schedule, TopologyError, build, parse_topology
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator.native import EVENT
@@ -15,14 +15,10 @@ from multitree.sim.timing.limits import limits_of
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import beyond_interfaces, config_for, least_sizes
 from multitree.sim.timing.trace import trace_of, turns_of
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles
-from multitree.topology.errors import TopologyError
 from multitree.topology.families.direct import fully_connected, ring, torus
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 
 def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=False):

@@ -6,11 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.direct import torus
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
+from multitree import LinkModel, Topology, TopologyError, parse_topology, torus
 
 
 def two_ranks(bandwidth, latency):

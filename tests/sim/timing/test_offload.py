@@ -4,14 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from multitree import LinkModel, parse_topology
+from multitree import LinkModel, build, parse_topology, ring, torus
 from multitree.host.parameters import scaled
 from multitree.host.runner import Runner
 from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.timing.offload import Host
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.rings import build_ring
-from multitree.topology.families.direct import ring, torus
 
 MODEL = LinkModel()
 # A host looks at the status every 32 cycles.

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from multitree.sim.timing.trace import Trace
+from multitree import Trace, ring
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.families.direct import ring
 
 SCHEDULE = build_multitree(ring(2))
 

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, Topology, build, dgx_a100, dragonfly, execute, verify
 from multitree.topology.algorithms.registry import ALGORITHMS, COMPARED
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import COLLECTIVES, ROOTED
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
 from tests.topology.graphs import random_topology
 from tests.topology.oracles import does_its_collective
 

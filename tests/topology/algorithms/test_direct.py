@@ -6,18 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, ScheduleError, Topology, build, dgx_a100, torus, verify
 from multitree.host.runner import Runner
 from multitree.sim.emulator.verilator import why_not
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.direct import build_direct
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.clusters import dgx_a100
-from multitree.topology.families.direct import torus
 from multitree.topology.families.switched import dgx2, fat_tree, kary_tree
-from multitree.topology.networks.topology import Topology
 from tests.topology.oracles import does_its_collective
 
 MODEL = LinkModel()

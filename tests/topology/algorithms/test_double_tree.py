@@ -5,13 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, bigraph, build, fully_connected, torus, verify
 from multitree.topology.algorithms.double_tree import build_double_tree, two_trees
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import fully_connected, torus
-from multitree.topology.families.switched import bigraph
 from tests.topology.oracles import does_its_collective
 
 SIZES = [2, 3, 4, 5, 7, 8, 12, 13, 16, 33, 64]

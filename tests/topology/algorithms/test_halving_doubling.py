@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
+from multitree import fat_tree, fully_connected, hypercube, torus, verify
 from multitree.topology.algorithms.halving_doubling import build_halving_doubling
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import fully_connected, hypercube, torus
-from multitree.topology.families.switched import fat_tree
 from multitree.topology.schedules.schedule import phase_of
 from tests.topology.oracles import does_its_collective
 

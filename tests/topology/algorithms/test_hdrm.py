@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
+from multitree import ScheduleError, bigraph, fat_tree, torus, verify
 from multitree.topology.algorithms.halving_doubling import build_halving_doubling, build_hdrm
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import torus
-from multitree.topology.families.switched import bigraph, fat_tree
 from multitree.topology.schedules.schedule import phase_of
 from tests.topology.oracles import does_its_collective
 

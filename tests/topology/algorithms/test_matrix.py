@@ -5,17 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, Topology, among, build, execute, fat_tree, verify
 from multitree.topology.algorithms.registry import ALGORITHMS
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
 from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import hypercube, mesh, torus
-from multitree.topology.families.switched import fat_tree
 from multitree.topology.files.load_save import load_topology, save_topology
-from multitree.topology.networks.subsets import among
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
 from tests.topology.graphs import random_topology
 
 SEED = 11

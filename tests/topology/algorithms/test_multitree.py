@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from multitree import ScheduleError, Topology, build, parse_topology, verify
 from multitree.topology.algorithms import multitree
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import (
     HASTES,
     NEIGHBOUR_ORDERS,
@@ -16,14 +16,10 @@ from multitree.topology.algorithms.multitree import (
     build_multitree,
     grow_trees,
 )
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import hypercube, mesh, ring, torus
 from multitree.topology.networks.bounds import link_occupancy
-from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.trees import SMALL_CHUNKS
-from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
 from tests.topology.graphs import random_topology, topologies
 from tests.topology.oracles import does_its_collective, grow_naively

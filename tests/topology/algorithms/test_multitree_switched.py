@@ -6,18 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree import ScheduleError, Topology, build, execute, parse_topology, verify
 from multitree.topology.algorithms import multitree
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.multitree_switched import grow_over_switches
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.updown import up_down
-from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.trees import transposed
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 from tests.topology.oracles import (
     does_its_collective,

@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 
+from multitree import ScheduleError, Topology, build, dgx_a100, torus, verify
 from multitree.sim.analytic.engine import analytic
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.rings import build_plane_rings, build_ring
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.clusters import dgx_a100
-from multitree.topology.families.direct import torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree
-from multitree.topology.networks.topology import Topology
 from tests.topology.oracles import does_its_collective
 
 

@@ -5,15 +5,13 @@ import re
 import pytest
 from docs.tables import REFERENCE
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, build, parse_topology
 from multitree.topology.algorithms.registry import (
     ALGORITHMS,
     COMPARED,
     Algorithm,
     check_algorithm,
 )
-from multitree.topology.errors import ScheduleError
-from multitree.topology.specs import parse_topology
 
 SPECS = ("torus:4x4", "mesh:3x3", "fat_tree:2x2", "bigraph:2x2")
 

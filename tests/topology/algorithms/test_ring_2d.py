@@ -6,14 +6,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from multitree import Schedule, ScheduleError, build, fully_connected, mesh, ring, torus, verify
 from multitree.sim.analytic.engine import analytic
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from multitree.topology.schedules.schedule import Schedule
 from tests.topology.oracles import does_its_collective
 
 SIDES = [(4, 4), (2, 2), (2, 5), (3, 5), (5, 3), (6, 4)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, Topology, build, dgx_a100, dragonfly, verify
 from multitree.topology.algorithms.hamiltonian import hamiltonian_cycle
 from multitree.topology.algorithms.rings import (
     TreeWalk,
@@ -15,12 +15,8 @@ from multitree.topology.algorithms.rings import (
     build_ring,
     ring_order,
 )
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from multitree.topology.networks.topology import Topology
 from tests.topology.graphs import topologies
 from tests.topology.oracles import does_its_collective
 

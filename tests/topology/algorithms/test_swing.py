@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
+from multitree import ScheduleError, hypercube, mesh, ring, torus, verify
 from multitree.topology.algorithms.halving_doubling import build_swing, swing_partners
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import hypercube, mesh, ring, torus
 from multitree.topology.schedules.schedule import phase_of
 from tests.topology.oracles import does_its_collective
 

@@ -6,9 +6,9 @@ import networkx
 import numpy as np
 import pytest
 
+from multitree import ScheduleError, Topology, build, execute, parse_topology, verify
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
 from multitree.topology.checks.implicit import (
     AnySchedule,
@@ -16,15 +16,10 @@ from multitree.topology.checks.implicit import (
     verify_any,
     verify_implicit,
 )
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
-from multitree.topology.networks.topology import Topology
 from multitree.topology.networks.translations import translations_of
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 SIZES = [
     *((a, b) for a in range(2, 17) for b in range(a, 17)),

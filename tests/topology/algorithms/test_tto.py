@@ -5,13 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, ScheduleError, build, hypercube, mesh, ring, torus, verify
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.tto import build_tto, three_trees
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import hypercube, mesh, ring, torus
 from tests.repository import ROOT
 from tests.topology.oracles import does_its_collective
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
+from multitree import Schedule, Topology, build
 from multitree.topology.checks.verify import is_causal, links_overlap, overlaps, verify
 from multitree.topology.collectives import Op
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 LINKS = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
 

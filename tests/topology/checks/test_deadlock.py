@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, Topology, build, ring, verify
 from multitree.topology.checks.proofs import circle_among
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import ring
-from multitree.topology.networks.topology import Topology
 
 
 @given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=14))

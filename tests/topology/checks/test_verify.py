@@ -8,16 +8,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.algorithms.build import build
+from multitree import Schedule, ScheduleError, Topology, build, parse_topology
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
-from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import topologies
 from tests.topology.oracles import does_its_collective
 

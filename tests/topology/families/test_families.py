@@ -7,12 +7,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree.topology.errors import TopologyError
+from multitree import TopologyError, dgx_a100, dragonfly, parse_topology
 from multitree.topology.families import switched
-from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from multitree.topology.specs import parse_topology
 
 GRIDS = [(4, 4), (3, 5), (2, 2), (2, 3), (3, 2, 4), (7,)]
 

@@ -5,13 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import Topology, build, parse_topology, verify
 from multitree.host.view.placement import LAYOUTS, layout_of
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.families.registry import FAMILIES, SPECS
-from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import routes
-from multitree.topology.specs import parse_topology
 from tests.topology.routing.test_routing import all_pairs, checked_routes
 
 EXAMPLES = [example for family in FAMILIES.values() for example in family.examples]

@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.families.direct import ring
+from multitree import ScheduleError, TopologyError, ring
 from tests.benches import BENCH, bench_module
 
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))

@@ -8,9 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.families.direct import ring
+from multitree import ScheduleError, Topology, TopologyError, build, parse_topology, ring
 from multitree.topology.file_io import MAX_DEPTH, MAX_DIGITS, MAX_FILE_BYTES
 from multitree.topology.files import load_save
 from multitree.topology.files.json_format import MAX_STEPS
@@ -21,8 +19,6 @@ from multitree.topology.files.load_save import (
     save_topology,
 )
 from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 CASES = [
     ("torus:3x3", "multitree", "all_reduce", None),

@@ -9,16 +9,12 @@ import networkx as nx
 import pytest
 from hypothesis import given, settings
 
+from multitree import Topology, bigraph, dgx2, load_topology, parse_topology, save_topology, torus
 from multitree.topology import file_io
 from multitree.topology.errors import TopologyError, TopologyWarning
-from multitree.topology.families.direct import torus
-from multitree.topology.families.switched import bigraph, dgx2
 from multitree.topology.files import graphml as graphml_text
 from multitree.topology.files import json_format as json_topology
-from multitree.topology.files.load_save import load_topology, save_topology
 from multitree.topology.networks.graphs import NO_KEYS
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 
 COUNT = range(2000)

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree import Topology, hypercube, mesh, parse_topology, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.families.direct import hypercube, mesh, ring, torus
 from multitree.topology.networks.bounds import bound_cycles, bound_steps
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, topologies
 
 MIB_FLITS = 65_536

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.direct import torus
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
+from multitree import Topology, TopologyError, build, execute, parse_topology, torus, verify
 
 
 def test_a_failed_link_takes_its_reverse_and_nothing_else():

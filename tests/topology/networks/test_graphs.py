@@ -6,14 +6,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree import Topology, TopologyError, TopologyWarning, build, load_topology
+from multitree import Topology, TopologyError, TopologyWarning, among, build, load_topology
 from multitree.topology.files.load_save import (
     load_file,
     load_schedule,
     save_schedule,
     save_topology,
 )
-from multitree.topology.networks.subsets import among
 from multitree.topology.specs import parse_topology
 
 

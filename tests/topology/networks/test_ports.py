@@ -6,20 +6,15 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from multitree import Topology, TopologyError, among, build, parse_topology, torus
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.direct import torus
 from multitree.topology.files.load_save import (
     load_schedule,
     load_topology,
     save_schedule,
     save_topology,
 )
-from multitree.topology.networks.subsets import among
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:2x3", "fat_tree:2x2", "ring:2"])

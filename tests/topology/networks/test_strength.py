@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.families.direct import ring
+from multitree import parse_topology, ring
 from multitree.topology.networks.bounds import worst_partition
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_topology
 
 

@@ -4,14 +4,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.clusters import dgx_a100
-from multitree.topology.families.direct import ring, torus
+from multitree import Topology, TopologyError, build, dgx_a100, execute, ring, torus, verify
 from multitree.topology.networks.subsets import among, links_among
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology
 

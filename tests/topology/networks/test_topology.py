@@ -5,13 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree import Topology, TopologyError, dgx_a100, dragonfly
 from multitree.topology.arrays import int32s
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
 from multitree.topology.networks.measures import smallest_cut
-from multitree.topology.networks.topology import Topology
 from tests.topology.graphs import random_topology, topologies
 
 FAMILIES = [ring(2), ring(7), torus(4, 4), torus(3, 5), torus(2, 3, 4), mesh(4, 5), mesh(2, 3, 2)]

@@ -7,22 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
+from multitree import ScheduleError, Topology, build, execute, mesh, parse_topology, torus, verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import mesh, torus
 from multitree.topology.files.load_save import load_schedule, save_schedule
 from multitree.topology.lowering import unrolled
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import CostModel, usual_cost_model
-from multitree.topology.networks.topology import Topology
 from multitree.topology.packing import forest
 from multitree.topology.packing.forest import MOST_WAVES, build_forest
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.tree_packing import pack_trees, rerooted
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_topology
 
 

@@ -4,11 +4,10 @@ import networkx
 import numpy as np
 import pytest
 
-from multitree.topology.families.direct import mesh, torus
+from multitree import mesh, parse_topology, torus
 from multitree.topology.packing.link_pairs import link_pairs, neighbours_of
 from multitree.topology.packing.negotiation import central_ranks, negotiated_trees
 from multitree.topology.packing.tree_depth import RootedTree, shallow_trees
-from multitree.topology.specs import parse_topology
 
 
 def pairs_of(topology):

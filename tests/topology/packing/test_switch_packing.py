@@ -5,16 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.errors import ScheduleError
+from multitree import ScheduleError, Topology, parse_topology
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import usual_cost_model
-from multitree.topology.networks.topology import Topology
 from multitree.topology.packing import switch_packing
 from multitree.topology.packing.modulo_schedule import has_slots, modulo_schedule
 from multitree.topology.packing.modulo_search import OutwardPlan
 from multitree.topology.packing.route_search import RouteSearch
 from multitree.topology.packing.switch_packing import pack_over_switches
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_topology
 
 SPECS = ("fat_tree:3x2", "bigraph:2x4", "kary_tree:2x3x2", "dgx2", "dragonfly:2x1x1")

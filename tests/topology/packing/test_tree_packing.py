@@ -6,15 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import mesh, torus
+from multitree import ScheduleError, Topology, mesh, parse_topology, torus
 from multitree.topology.networks.bounds import worst_partition
-from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import link_pairs, neighbours_of, tree_count
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.negotiation import negotiated_trees
 from multitree.topology.packing.tree_packing import completed_trees, pack_trees
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_topology, topologies
 
 

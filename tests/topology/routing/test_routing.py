@@ -6,12 +6,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from multitree import Topology, parse_topology
 from multitree.topology.arrays import rows_of_entries
 from multitree.topology.networks.measures import adjacency, hops_from
-from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import routes
 from multitree.topology.routing.updown import up_down
-from multitree.topology.specs import parse_topology
 from tests.topology.graphs import random_switched_topology, random_topology
 from tests.topology.oracles import goes_up_then_down
 

@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, build, fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.collectives import COLLECTIVES, ROOTED
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.schedules.execute import execute, flow_ranges, owned_range
 from multitree.topology.schedules.schedule import Schedule, phase_of
 from tests.topology.graphs import topologies

@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree.topology.algorithms.build import build
+from multitree import ScheduleError, Topology, build, fully_connected, mesh, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import COLLECTIVES, Op
-from multitree.topology.errors import ScheduleError
-from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule, phase_of
 from multitree.topology.schedules.trees import SMALL_CHUNKS
 from tests.topology.graphs import topologies

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from multitree import Schedule, fully_connected, mesh, torus
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.families.direct import fully_connected, mesh, torus
-from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import (
     LARGE_CHUNKS,
     SMALL_CHUNKS,
