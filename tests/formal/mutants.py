@@ -5,13 +5,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.formal.solve import ToolError
 
-__all__ = ["ROOT", "Mutant", "judge", "patched"]
+__all__ = ["ROOT", "Mutant", "judge", "listed", "patched"]
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("topology", "hw", "nic", "sim")
@@ -19,18 +19,9 @@ ROOMS = ("topology", "hw", "nic", "sim")
 
 @dataclass(frozen=True)
 class Mutant:
-    """A line of a block replaced by a wrong one.
+    """A text that occurs once in a block's file, and what takes its place: what is wrong then.
 
-    Parameters
-    ----------
-    property_name : str
-        The property that has to catch it.
-    path : str
-        The block's file.
-    old, new : str
-        Text that occurs once in it, and what takes its place.
-    fault : str
-        What is wrong then, for people.
+    The property of this name has to catch it.
     """
 
     property_name: str
@@ -40,25 +31,25 @@ class Mutant:
     fault: str
 
 
+def listed(text: str) -> Iterator[Mutant]:
+    """The faults of a list; a paragraph of it is of one property and one file.
+
+    Each fault is a `#` line that says what is wrong, then `-` lines and what takes their place.
+    """
+    for paragraph in text.strip().split("\n\n"):
+        head, *faults = paragraph.split("\n# ")
+        property_name, path = head.split(" in ")
+        for words in faults:
+            fault, *lines = words.split("\n")
+            old, new = ("\n".join(row[2:] for row in lines if row[0] == sign) for sign in "-+")
+            yield Mutant(property_name, path, old, new, fault)
+
+
 def patched(folder: str | Path, edits: Iterable[tuple[str, str, str]]) -> Path:
-    """Copy the rooms into a folder, as package `multitree`, and change some of their text.
+    """The package `multitree` in an empty folder: a copy of the rooms with some text replaced.
 
-    Parameters
-    ----------
-    folder : str or Path
-        An empty one.
-    edits : iterable of (str, str, str)
-        File, text that occurs once in it, and what takes its place; one after the other.
-
-    Returns
-    -------
-    Path
-        The package.
-
-    Raises
-    ------
-    ToolError
-        If the text to replace does not occur exactly once.
+    An edit is a file, a text and what takes its place. Raises `ToolError` where the text does not
+    occur exactly once.
     """
     package = Path(folder, "multitree")
     for room in ROOMS:
@@ -80,19 +71,9 @@ SEARCH_CYCLES = 24
 def judge(mutant: Mutant, *, limit_seconds: int) -> str:
     """What the property says of a copy of the rooms with the fault in it.
 
-    The first parameter set is searched, then all: a fault may need a second flow, or a third child.
-    What no search finds is left to the proof.
-
-    Returns
-    -------
-    str
-        "caught", "MISSED", or why there is no verdict: a fault that keeps the block from being
-        built is not one that a proof has found.
-
-    Raises
-    ------
-    ToolError
-        If the text to replace does not occur exactly once.
+    It is "caught", "MISSED", or why there is no verdict: a fault that keeps the block from being
+    built is not one that a proof has found. The first parameter set is searched, then all: a fault
+    may need a second flow, or a third child. What no search finds is left to the proof.
     """
     with tempfile.TemporaryDirectory() as folder:
         patched(folder, [(mutant.path, mutant.old, mutant.new)])
