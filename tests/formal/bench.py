@@ -9,7 +9,7 @@ from amaranth import ClockDomain, Const, Module, Mux, Signal
 from amaranth.back import rtlil
 from amaranth.hdl import Assert, Assume, Fragment
 
-__all__ = ["Bench", "Property", "Watch", "driven", "plain", "steady"]
+__all__ = ["HELD", "Bench", "Watch", "driven", "holds", "plain", "sets", "steady"]
 
 
 class Bench:
@@ -164,21 +164,10 @@ class Watch:
 
 @dataclass(frozen=True)
 class Property:
-    """A property of a block over several parameter sets.
+    """A property of a block, in words and as a function that adds block, environment and checks.
 
-    Parameters
-    ----------
-    name : str
-    claim : str
-        What holds, for people.
-    build : callable
-        `build(bench, **sizes)` adds the block, its environment and the checks.
-    sizes : tuple of dict
-        Parameter sets, the smallest first.
-    depth : int or None
-        Cycles from reset that are searched, or None for a proof without bound.
-    quick_depth : int or None
-        Cycles that the tests search, where the proof or the whole search takes too long for them.
+    It holds for several parameter sets, the smallest first: proved without bound, or for `depth`
+    cycles from reset. Tests search `quick_depth` cycles where that takes too long for them.
     """
 
     name: str
@@ -193,3 +182,25 @@ class Property:
         bench = Bench(target)
         self.build(bench, **sizes)
         return bench
+
+
+HELD: dict[str, Property] = {}
+"""Properties of all modules that are loaded, by name."""
+
+
+def sets(names, *values):
+    """Parameter sets whose parameters have these names, the values of one set after the other."""
+    return tuple(dict(zip(names.split(), each, strict=True)) for each in values)
+
+
+def holds(name, *sizes, depth=None, quick_depth=None, claim=None):
+    """Make a property of a function; what it claims is the first paragraph of its docstring."""
+
+    def keep(build):
+        words = claim or " ".join(build.__doc__.split("\n\n")[0].split()).rstrip(".")
+        # Not the name of a channel, as in "AR steady".
+        words = words if words[1].isupper() else words[0].lower() + words[1:]
+        HELD[name] = Property(name, words, build, sizes, depth, quick_depth)
+        return build
+
+    return keep

@@ -4,10 +4,13 @@ from amaranth import Signal
 
 from multitree.nic.control.checker import Checker
 from multitree.nic.driver.config import Config
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 from tests.formal.control.words import illegal_entry, illegal_row, table
 
-__all__ = ["PROPERTIES"]
+_SIZES = (
+    {"num_ports": 1, "table_depth": 2, "num_flows": 1},
+    {"num_ports": 4, "table_depth": 3, "num_flows": 2},
+)
 
 ROW_CYCLES, FLOW_CYCLES = 5, 8
 WAVES_CYCLES = 38
@@ -31,6 +34,19 @@ def _checker(bench, num_ports, table_depth, num_flows, wave_width=0):
     return block
 
 
+@holds(
+    "checker.waves",
+    *tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1)),
+    depth=WAVES_CYCLES,
+    quick_depth=24,
+    claim="the same with stages and strides; no row in use has a higher stage than is reported",
+)
+@holds(
+    "checker.passes",
+    *_SIZES,
+    quick_depth=24,
+    claim="a table passes only if every row and flow in use is legal and as written",
+)
 def passes(bench, *, num_ports, table_depth, num_flows, wave_width=0):
     """A table passes only if every row and flow in use is legal and whole."""
     m = bench.m
@@ -62,8 +78,9 @@ def passes(bench, *, num_ports, table_depth, num_flows, wave_width=0):
         bench.cover("staged", alone & (block.last_stage == 1))
 
 
+@holds("checker.progress", *_SIZES, quick_depth=24)
 def progress(bench, *, num_ports, table_depth, num_flows):
-    """A check ends, whatever is in the table."""
+    """A check is over after 5 cycles per row, 8 per flow and 4 more at most."""
     m = bench.m
     block = _checker(bench, num_ports, table_depth, num_flows)
     m.d.comb += [
@@ -80,33 +97,3 @@ def progress(bench, *, num_ports, table_depth, num_flows):
         m.d.sync += busy.eq(0)
     bench.check(busy <= bound)
     bench.cover("long", busy == ROW_CYCLES + FLOW_CYCLES + 2)
-
-
-_SIZES = (
-    {"num_ports": 1, "table_depth": 2, "num_flows": 1},
-    {"num_ports": 4, "table_depth": 3, "num_flows": 2},
-)
-PROPERTIES = (
-    Property(
-        "checker.passes",
-        "a table passes only if every row and flow in use is legal and as written",
-        passes,
-        _SIZES,
-        quick_depth=24,
-    ),
-    Property(
-        "checker.waves",
-        "the same with stages and strides; no row in use has a higher stage than is reported",
-        passes,
-        tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1)),
-        depth=WAVES_CYCLES,
-        quick_depth=24,
-    ),
-    Property(
-        "checker.progress",
-        "a check is over after 5 cycles per row, 8 per flow and 4 more at most",
-        progress,
-        _SIZES,
-        quick_depth=24,
-    ),
-)

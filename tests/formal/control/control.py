@@ -5,9 +5,7 @@ from amaranth import Mux, Signal
 from multitree.nic.control.collective import Control
 from multitree.nic.control.monitor import FaultMonitor, Watchdog
 from multitree.nic.driver.config import Config
-from tests.formal.bench import Property
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import holds
 
 
 def _control(bench, num_ports, wave_width=0):
@@ -27,8 +25,9 @@ def _control(bench, num_ports, wave_width=0):
     return block
 
 
+@holds("control.done", {"num_ports": 1}, {"num_ports": 4})
 def done(bench, *, num_ports):
-    """A collective is over only when every message is in and nothing is fetched or sent."""
+    """Over only when all messages are in, nothing fetched, nothing sent; done only then."""
     m = bench.m
     block = _control(bench, num_ports)
     m.d.comb += block.faulted.eq(bench.free("faulted"))
@@ -55,8 +54,9 @@ def done(bench, *, num_ports):
     bench.cover("done", over & bench.past(bench.past(came.any())))
 
 
+@holds("control.start", {"num_ports": 1}, {"num_ports": 8})
 def start(bench, *, num_ports):
-    """A start runs the table once, never twice, nor without a checked table, nor during another."""
+    """Each start runs once: a checked table, legal settings, none during another or a swap."""
     m = bench.m
     block = _control(bench, num_ports)
     m.d.comb += block.faulted.eq(bench.free("faulted"))
@@ -87,8 +87,9 @@ def start(bench, *, num_ports):
     bench.cover("with", block.launch & bench.past(block.swap) & with_start)
 
 
+@holds("control.waves", {"num_ports": 1, "wave_width": 2}, {"num_ports": 4, "wave_width": 11})
 def waves(bench, *, num_ports, wave_width):
-    """Every collective has as many runs as waves and stages, of its own start and its own table."""
+    """Each collective has as many runs of its table as waves and stages, none too many."""
     m = bench.m
     block = _control(bench, num_ports, wave_width)
     m.d.comb += block.faulted.eq(bench.free("faulted"))
@@ -103,8 +104,16 @@ def waves(bench, *, num_ports, wave_width):
     bench.cover("another", block.launch & block.bank & (block.sequence == 1) & (stage == 0))
 
 
+@holds(
+    "control.progress",
+    {"num_ports": 1, "limit_cycles": 2, "moves": 1},
+    {"num_ports": 2, "limit_cycles": 3, "moves": 3},
+)
 def progress(bench, *, num_ports, limit_cycles, moves):
-    """Busy ends in done or a fault: each thing that moves buys one watchdog's time."""
+    """Busy ends in done or a fault within (moves + 2) x (watchdog + 4) cycles.
+
+    Busy ends in done or a fault: each thing that moves buys one watchdog's time.
+    """
     m = bench.m
     block = _control(bench, num_ports)
     m.submodules.watchdog = watchdog = Watchdog()
@@ -139,34 +148,3 @@ def progress(bench, *, num_ports, limit_cycles, moves):
     bench.check(busy <= bound)
     bench.cover("done", block.done)
     bench.cover("fault", monitor.faulted & (busy > limit_cycles))
-
-
-PROPERTIES = (
-    Property(
-        "control.done",
-        "over only when all messages are in, nothing fetched, nothing sent; done only then",
-        done,
-        ({"num_ports": 1}, {"num_ports": 4}),
-    ),
-    Property(
-        "control.start",
-        "each start runs once: a checked table, legal settings, none during another or a swap",
-        start,
-        ({"num_ports": 1}, {"num_ports": 8}),
-    ),
-    Property(
-        "control.waves",
-        "each collective has as many runs of its table as waves and stages, none too many",
-        waves,
-        ({"num_ports": 1, "wave_width": 2}, {"num_ports": 4, "wave_width": 11}),
-    ),
-    Property(
-        "control.progress",
-        "busy ends in done or a fault within (moves + 2) x (watchdog + 4) cycles",
-        progress,
-        (
-            {"num_ports": 1, "limit_cycles": 2, "moves": 1},
-            {"num_ports": 2, "limit_cycles": 3, "moves": 3},
-        ),
-    ),
-)

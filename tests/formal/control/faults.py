@@ -6,10 +6,10 @@ from multitree.hw.switch.faults import SwitchFault, SwitchFaults
 from multitree.nic.control.monitor import FAULT, FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited, FaultCode
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 from tests.formal.stand_ins import free_outputs
 
-__all__ = ["PROPERTIES"]
+_PORTS = ({"num_ports": 2}, {"num_ports": 4})
 
 _NOTHING = {
     "code": 0,
@@ -31,8 +31,9 @@ _NAMES_A_FLOW = (
 )
 
 
+@holds("watchdog.bites", {"width": 2}, {"width": 4})
 def watchdog(bench, *, width):
-    """A fault exactly when nothing moved for the limit that holds, named by which one it is."""
+    """A fault exactly when nothing moved for the limit that holds; 0 switches it off."""
     m = bench.m
     m.submodules.block = block = Watchdog()
     running, progress, arrived = (bench.free(n) for n in ("running", "progress", "arrived"))
@@ -118,8 +119,11 @@ def _monitor(bench, num_ports, wave_width):
     return block
 
 
+@holds("monitor.first", *_PORTS, {"num_ports": 2, "wave_width": 3})
 def first(bench, *, num_ports, wave_width=0):
-    """The first fault is kept as it came, and of several that of highest rank."""
+    """The first fault is kept as it came, with what it concerns; of several the one that ranks
+    highest.
+    """
     block = _monitor(bench, num_ports, wave_width)
     expected, of_flow = _Found(), block.table_of_flow
     expected.add(block.control.any(), code=block.control)
@@ -180,8 +184,9 @@ class _Told:
         bench.cover("again", known & own & reported & bench.past(bench.past(~up)))
 
 
+@holds("relay.sent", *_PORTS)
 def relay(bench, *, num_ports):
-    """A fault is sent to each neighbour once, but to the one that reported it, as it came."""
+    """Each neighbour is notified once, an own fault again at link-up, never its sender."""
     m = bench.m
     m.submodules.block = block = FaultRelay(Config(num_ports=num_ports, flit_bytes=8))
     free_outputs(
@@ -216,8 +221,9 @@ def relay(bench, *, num_ports):
     bench.check(~block.send_fault.any() | Mux(own, is_said, block.fault_record == came))
 
 
+@holds("switch_faults.sent", *_PORTS)
 def switch_faults(bench, *, num_ports):
-    """The first fault of a switch is kept and sent to each neighbour once, as it came."""
+    """The first fault is kept, and sent to each neighbour once, as an interface's is."""
     m = bench.m
     m.submodules.block = block = SwitchFaults(num_ports=num_ports, flit_bytes=8)
     free_outputs(bench, "in", block.number, block.fault_received, block.up, block.fault_sent)
@@ -247,33 +253,3 @@ def switch_faults(bench, *, num_ports):
     is_own = block.fault_record[:24] == Cat(block.number, block.fault.code)
     bench.check(~(faulted & own) | is_own)
     bench.check(~(block.send_fault.any() & ~own) | (block.fault_record == came))
-
-
-_PORTS = ({"num_ports": 2}, {"num_ports": 4})
-PROPERTIES = (
-    Property(
-        "watchdog.bites",
-        "a fault exactly when nothing moved for the limit that holds; 0 switches it off",
-        watchdog,
-        ({"width": 2}, {"width": 4}),
-    ),
-    Property(
-        "monitor.first",
-        "the first fault is kept as it came, with what it concerns; of several the one that ranks"
-        " highest",
-        first,
-        (*_PORTS, {"num_ports": 2, "wave_width": 3}),
-    ),
-    Property(
-        "relay.sent",
-        "each neighbour is notified once, an own fault again at link-up, never its sender",
-        relay,
-        _PORTS,
-    ),
-    Property(
-        "switch_faults.sent",
-        "the first fault is kept, and sent to each neighbour once, as an interface's is",
-        switch_faults,
-        _PORTS,
-    ),
-)

@@ -9,10 +9,8 @@ from multitree.nic.control.memories import BankedMemory, FlowMemory
 from multitree.nic.driver.config import Config
 from multitree.nic.interface import Drain
 from multitree.nic.send.rows import WaveOffset
-from tests.formal.bench import Property, Watch
+from tests.formal.bench import Watch, holds
 from tests.formal.stand_ins import free_outputs, hollow
-
-__all__ = ["PROPERTIES"]
 
 BITS = 2
 """Bits of a word that may be other than 0."""
@@ -20,8 +18,9 @@ QUEUE_FLITS = 4
 """Reads that a reader has room for."""
 
 
+@holds("banks.words", {"depth": 2, "num_words": 2}, {"depth": 3, "num_words": 5})
 def banks(bench, *, depth, num_words):
-    """A word read of a bank is the one written there last; the bank in use is not written."""
+    """A word read is the one written last, of right parity; the bank in use is not written."""
     m = bench.m
     m.submodules.block = block = BankedMemory(depth=depth, num_words=num_words)
     address_bits, word_bits = (depth - 1).bit_length(), (num_words - 1).bit_length()
@@ -65,8 +64,9 @@ def banks(bench, *, depth, num_words):
     bench.cover("written", answered & (then == 3) & (place != 0))
 
 
+@holds("flow_memory.lookups", {"num_clients": 2}, {"num_clients": 5})
 def lookups(bench, *, num_clients):
-    """One look-up per cycle, whose entry is that of the flow asked for; nobody is forgotten."""
+    """A look-up waits for each other client once at most; its entry is that of its own flow."""
     m = bench.m
     config = Config(table_depth=4, num_flows=4)
     m.submodules.block = block = FlowMemory(config, num_clients=num_clients)
@@ -96,8 +96,11 @@ def lookups(bench, *, num_clients):
     bench.cover("waits", waited == num_clients - 1)
 
 
+@holds("read_share.owners", {"depth": 3, "width": 2}, {"depth": 7, "width": 2})
 def share(bench, *, depth, width):
-    """Two readers that keep their questions: each gets its own data, in order, and nothing else."""
+    """Each reader gets the data that it asked for, in order; what is offered stays; no error by
+    itself.
+    """
     m = bench.m
     m.submodules.block = block = ReadShare(address_width=width, flit_bytes=1, depth=depth)
     channel, readers = block.channel, (block.first, block.second)
@@ -140,8 +143,15 @@ def share(bench, *, depth, width):
     bench.cover("both", (in_flight == 2) & back[1])
 
 
+@holds(
+    "drain.answered",
+    {"num_ports": 1, "num_readers": 1},
+    {"num_ports": 2, "num_readers": 1},
+    {"num_ports": 1, "num_readers": 2, "num_classes": 1},
+    {"num_ports": 1, "num_readers": 2, "forward_flits": 32},
+)
 def drain(bench, *, num_ports, num_readers, **kind):
-    """A reset ends only when all that was asked before it and in its first cycle is answered."""
+    """A reset ends when all that memory was asked is answered, and lasts two cycles at least."""
     m = bench.m
     config = Config(num_ports=num_ports, memory_queue_flits=QUEUE_FLITS, **kind)
     m.submodules.block = block = Drain(config)
@@ -171,8 +181,13 @@ def drain(bench, *, num_ports, num_readers, **kind):
     bench.cover("most", block.reset & (left == most))
 
 
+@holds(
+    "wave_offset.place",
+    {"address_width": 4, "wave_width": 1},
+    {"address_width": 5, "wave_width": 2},
+)
 def offset(bench, *, address_width, wave_width):
-    """A wave begins where base and its number times the stride say, or is reported to be beyond."""
+    """A wave begins at base plus its number times the stride, or is reported to be beyond."""
     m = bench.m
     config = Config(address_width=address_width, wave_width=wave_width)
     m.submodules.block = block = WaveOffset(config)
@@ -188,8 +203,9 @@ def offset(bench, *, address_width, wave_width):
     bench.cover("second", begun & ~block.beyond & (place == 9))
 
 
+@holds("checked.queue", {"width": 2, "depth": 3}, depth=12)
 def checked(bench, *, width, depth):
-    """A queue with check bits is the queue that it was, and finds nothing wrong by itself."""
+    """A queue with check bits keeps order and payload, and tells no error where no bit flips."""
     m = bench.m
     m.submodules.block = block = Checked(Fifo, shape=width, depth=depth)
     free_outputs(bench, "in", block.i.valid, block.i.payload, block.o.ready)
@@ -204,8 +220,9 @@ def checked(bench, *, width, depth):
     bench.check(~block.state_error)
 
 
+@holds("checked.flips", {"width": 2}, {"width": 9})
 def flipped(bench, *, width):
-    """Whatever a queue gives: an error is told exactly where that has not its parity."""
+    """An error is told exactly where what leaves has not its parity."""
     m = bench.m
     queue = hollow(Fifo)
     m.submodules.block = block = Checked(queue, shape=width, depth=3)
@@ -214,56 +231,3 @@ def flipped(bench, *, width):
     wrong = left & ~has_parity(word[:width], word[width:])
     bench.check(block.state_error == bench.past(wrong))
     bench.cover("wrong", block.state_error)
-
-
-PROPERTIES = (
-    Property(
-        "checked.queue",
-        "a queue with check bits keeps order and payload, and tells no error where no bit flips",
-        checked,
-        ({"width": 2, "depth": 3},),
-        depth=12,
-    ),
-    Property(
-        "checked.flips",
-        "an error is told exactly where what leaves has not its parity",
-        flipped,
-        ({"width": 2}, {"width": 9}),
-    ),
-    Property(
-        "banks.words",
-        "a word read is the one written last, of right parity; the bank in use is not written",
-        banks,
-        ({"depth": 2, "num_words": 2}, {"depth": 3, "num_words": 5}),
-    ),
-    Property(
-        "flow_memory.lookups",
-        "a look-up waits for each other client once at most; its entry is that of its own flow",
-        lookups,
-        ({"num_clients": 2}, {"num_clients": 5}),
-    ),
-    Property(
-        "read_share.owners",
-        "each reader gets the data that it asked for, in order; what is offered stays; no error by"
-        " itself",
-        share,
-        ({"depth": 3, "width": 2}, {"depth": 7, "width": 2}),
-    ),
-    Property(
-        "drain.answered",
-        "a reset ends when all that memory was asked is answered, and lasts two cycles at least",
-        drain,
-        (
-            {"num_ports": 1, "num_readers": 1},
-            {"num_ports": 2, "num_readers": 1},
-            {"num_ports": 1, "num_readers": 2, "num_classes": 1},
-            {"num_ports": 1, "num_readers": 2, "forward_flits": 32},
-        ),
-    ),
-    Property(
-        "wave_offset.place",
-        "a wave begins at base plus its number times the stride, or is reported to be beyond",
-        offset,
-        ({"address_width": 4, "wave_width": 1}, {"address_width": 5, "wave_width": 2}),
-    ),
-)

@@ -13,10 +13,8 @@ from multitree.nic.control.register_file import (
 )
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.registers import FLOW_WINDOW, PORT_COUNTERS, REGISTERS, TABLE_WINDOW
-from tests.formal.bench import Property, steady
+from tests.formal.bench import holds, steady
 from tests.formal.stand_ins import free_outputs
-
-__all__ = ["PROPERTIES"]
 
 OKAY, SLVERR = 0, 2
 ADDRESSES = {register.name: register.address for register in REGISTERS.registers}
@@ -25,8 +23,9 @@ BITS = 2
 """Bits of a register that may be other than 0."""
 
 
+@holds("axi_lite.answers", {"address_width": 4}, {"address_width": 12})
 def axi_lite(bench, *, address_width):
-    """Each access on the bus is one request and one response; a wrong one is no request."""
+    """Each access on the bus is one request and one response, its own; a wrong one asks nothing."""
     m = bench.m
     m.submodules.block = block = AxiLiteSubordinate(address_width=address_width)
     bus, request, response = block.bus, block.request, block.response
@@ -96,8 +95,9 @@ def _transfers(bench, bus):
     return held
 
 
+@holds("axi_lite.progress", {"address_width": 4})
 def bus_progress(bench, *, address_width):
-    """Reads and writes take turns: with an answer in three cycles none waits for ever."""
+    """Reads and writes take turns: each is answered within 10 cycles by a file that takes three."""
     m = bench.m
     m.submodules.block = block = AxiLiteSubordinate(address_width=address_width)
     bus, request, response = block.bus, block.request, block.response
@@ -113,8 +113,9 @@ def bus_progress(bench, *, address_width):
         bench.cover(f"{name}_waits", waited == 7)
 
 
+@holds("register_file.once", {"routes": False}, {"routes": True})
 def register_file(bench, *, routes):
-    """An access does what it says once, or is refused, with an error, and does nothing."""
+    """An access does once what it says, a cycle before its answer, or is refused as a whole."""
     m = bench.m
     depths = {"table_depth": 3, "num_flows": 2, "num_ports": 2}
     m.submodules.block = block = RegisterFile(address_width=20, routes=routes, **depths)
@@ -196,8 +197,9 @@ def _config(bench, block, access):
     bench.cover("read", reads & wrote & (kept == 3))
 
 
+@holds("snapshot.still", {"bits": 1}, {"bits": 4})
 def snapshot(bench, *, bits):
-    """While a collective runs nothing changes, and what is of the table only with its swap."""
+    """What a collective goes by stays while it runs; what is of the table changes with its swap."""
     m = bench.m
     m.submodules.block = block = Snapshot()
     swap, held = bench.free("swap"), bench.free("held")
@@ -215,8 +217,9 @@ def snapshot(bench, *, bits):
     bench.cover("swapped", bench.past(swap & held) & (block.used[0] != block.settings[0]))
 
 
+@holds("counters.counts", {"buffer_flits": 4}, {"buffer_flits": 9})
 def counts(bench, *, buffer_flits):
-    """Every event is counted once while a collective runs; the least credits are the least."""
+    """Each event counts once while a collective runs; the least credits are kept."""
     m = bench.m
     config = Config(buffer_flits=buffer_flits)
     m.submodules.block = block = PortCounters(config)
@@ -243,37 +246,3 @@ def counts(bench, *, buffer_flits):
     bench.check(Array([value[:4] for value in by_event])[which] == count)
     bench.check(block.counts[_OF_CREDITS] == least)
     bench.cover("counted", (count == 3) & (least == 1))
-
-
-PROPERTIES = (
-    Property(
-        "axi_lite.answers",
-        "each access on the bus is one request and one response, its own; a wrong one asks nothing",
-        axi_lite,
-        ({"address_width": 4}, {"address_width": 12}),
-    ),
-    Property(
-        "axi_lite.progress",
-        "reads and writes take turns: each is answered within 10 cycles by a file that takes three",
-        bus_progress,
-        ({"address_width": 4},),
-    ),
-    Property(
-        "register_file.once",
-        "an access does once what it says, a cycle before its answer, or is refused as a whole",
-        register_file,
-        ({"routes": False}, {"routes": True}),
-    ),
-    Property(
-        "snapshot.still",
-        "what a collective goes by stays while it runs; what is of the table changes with its swap",
-        snapshot,
-        ({"bits": 1}, {"bits": 4}),
-    ),
-    Property(
-        "counters.counts",
-        "each event counts once while a collective runs; the least credits are kept",
-        counts,
-        ({"buffer_flits": 4}, {"buffer_flits": 9}),
-    ),
-)

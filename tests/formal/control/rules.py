@@ -12,15 +12,14 @@ from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, lane_types
 from multitree.nic.receive.duplicate_filter import Expectation
 from multitree.nic.send.rows import StepCounter
-from tests.formal.bench import Property
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import holds
 
 NOP = 2
 
 
+@holds("row_check.legal", {"num_classes": 1, "num_ports": 2}, {"num_classes": 0, "num_ports": 4})
 def row_check(bench, *, num_classes, num_ports):
-    """A row passes exactly if nothing in it is wrong, and not before its predecessor's step."""
+    """A row passes exactly if each field is legal, and its step is none before the last one's."""
     m = bench.m
     config = Config(num_classes=num_classes, num_ports=num_ports, address_width=4)
     m.submodules.block = block = RowCheck(config)
@@ -39,8 +38,13 @@ def row_check(bench, *, num_classes, num_ports):
     bench.cover("nop", (block.code == 0) & (row.op == NOP) & (row.port == 15))
 
 
+@holds(
+    "shared_flow_check.legal",
+    {"max_children": 4, "address_width": 4},
+    {"max_children": 64, "address_width": 24},
+)
 def shared_flow(bench, *, max_children, address_width):
-    """An entry of shared links passes exactly if chunk and slots begin and children fit."""
+    """An entry passes exactly if its chunk is in the window, slots begin there, children fit."""
     m = bench.m
     sizes = {"max_children": max_children, "address_width": address_width}
     m.submodules.block = block = SharedFlowCheck(Config(num_classes=1, **sizes))
@@ -58,8 +62,14 @@ def shared_flow(bench, *, max_children, address_width):
     bench.cover("legal", (block.code == 0) & (entry.size == 5) & entry.parent & (window > 6))
 
 
+@holds(
+    "settings_check.legal",
+    {"num_classes": 1, "wave_width": 0, "dtypes": ("int32",), "modes": ("packets",)},
+    {"num_classes": 0, "wave_width": 2, "dtypes": ("float32", "bfloat16"), "modes": MODES},
+    {"num_classes": 0, "wave_width": 0, "dtypes": ("int32",), "modes": ()},
+)
 def settings(bench, *, num_classes, wave_width, dtypes, modes):
-    """A start is legal exactly if what the registers say is built, and is what was checked."""
+    """A start is legal exactly if mode and type are built, in the window that was checked."""
     m = bench.m
     sizes = {"num_classes": num_classes, "wave_width": wave_width}
     config = Config(address_width=8, **sizes, dtypes=dtypes, modes=modes)
@@ -89,8 +99,9 @@ def settings(bench, *, num_classes, wave_width, dtypes, modes):
     bench.cover("legal", block.legal & mode[5] & (flits == 255) & (base == 1) & (committed == 0))
 
 
+@holds("expectation.sibling", {"port": 1}, {"port": 0})
 def expectation(bench, *, port):
-    """A head is expected exactly from a child or the parent, and reported the child before it."""
+    """A head is expected exactly from child or parent, and waits for the child before it."""
     m = bench.m
     m.submodules.block = block = Expectation()
     m.d.comb += block.port.eq(port)
@@ -120,8 +131,9 @@ def expectation(bench, *, port):
     bench.cover("after", hit & block.after & block.expected & (entry.size == 2))
 
 
+@holds("steps.lockstep", {"width": 2}, {"width": 4})
 def steps(bench, *, width):
-    """In lockstep a row goes in its own step or later, and steps come one by one, in time."""
+    """Steps come one by one, each after its time; a row goes in its own step or later."""
     m = bench.m
     m.submodules.block = block = StepCounter(Config(address_width=4))
     names = ("start", "row_valid", "nop")
@@ -161,8 +173,9 @@ def steps(bench, *, width):
     bench.cover("third", started & valid & block.go & (step == 2) & (row == 2) & (cycles == 3))
 
 
+@holds("steps.free", {"width": 2})
 def free_steps(bench, *, width):
-    """Without lockstep every row goes when it comes, and its step is the one that is reported."""
+    """Without lockstep every row goes when it comes."""
     m = bench.m
     m.submodules.block = block = StepCounter(Config(address_width=4))
     start, valid = bench.free("start"), bench.free("row_valid")
@@ -179,8 +192,13 @@ def free_steps(bench, *, width):
     bench.cover("step", block.step == 2)
 
 
+@holds(
+    "link_check.channels",
+    {"num_vcs": 2, "submessage_flits": 2},
+    {"num_vcs": 3, "submessage_flits": 4},
+)
 def crc_channels(bench, *, num_vcs, submessage_flits):
-    """Each channel's CRC is that of its own messages alone, carried where its sub-messages end."""
+    """Each channel's CRC is that of its own message, carried where a sub-message ends."""
     m = bench.m
     # Any step from state and content: what is looked at is whose state it is.
     bench.replace("multitree.hw.link.check.crc32_step", _any_step)
@@ -226,56 +244,3 @@ def _any_step(state, content, *, sums):
         if place < 11:
             folded = folded ^ content[place]
     return Cat(state[1:], state[0] ^ folded)
-
-
-PROPERTIES = (
-    Property(
-        "row_check.legal",
-        "a row passes exactly if each field is legal, and its step is none before the last one's",
-        row_check,
-        ({"num_classes": 1, "num_ports": 2}, {"num_classes": 0, "num_ports": 4}),
-    ),
-    Property(
-        "shared_flow_check.legal",
-        "an entry passes exactly if its chunk is in the window, slots begin there, children fit",
-        shared_flow,
-        (
-            {"max_children": 4, "address_width": 4},
-            {"max_children": 64, "address_width": 24},
-        ),
-    ),
-    Property(
-        "settings_check.legal",
-        "a start is legal exactly if mode and type are built, in the window that was checked",
-        settings,
-        (
-            {"num_classes": 1, "wave_width": 0, "dtypes": ("int32",), "modes": ("packets",)},
-            {"num_classes": 0, "wave_width": 2, "dtypes": ("float32", "bfloat16"), "modes": MODES},
-            {"num_classes": 0, "wave_width": 0, "dtypes": ("int32",), "modes": ()},
-        ),
-    ),
-    Property(
-        "expectation.sibling",
-        "a head is expected exactly from child or parent, and waits for the child before it",
-        expectation,
-        ({"port": 1}, {"port": 0}),
-    ),
-    Property(
-        "steps.lockstep",
-        "steps come one by one, each after its time; a row goes in its own step or later",
-        steps,
-        ({"width": 2}, {"width": 4}),
-    ),
-    Property(
-        "steps.free",
-        "without lockstep every row goes when it comes",
-        free_steps,
-        ({"width": 2},),
-    ),
-    Property(
-        "link_check.channels",
-        "each channel's CRC is that of its own message, carried where a sub-message ends",
-        crc_channels,
-        ({"num_vcs": 2, "submessage_flits": 2}, {"num_vcs": 3, "submessage_flits": 4}),
-    ),
-)

@@ -9,9 +9,7 @@ from amaranth.lib.memory import Memory
 from multitree.nic.control.tracker import DependencyTracker
 from multitree.nic.driver.config import Config
 from multitree.nic.receive.duplicate_filter import DuplicateFilter
-from tests.formal.bench import Property
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import holds
 
 
 class _Collectives:
@@ -96,8 +94,14 @@ class _Forgetful(Elaboratable):
         return m
 
 
+@holds(
+    "tracker.counts",
+    {"num_ports": 1, "num_flows": 1, "num_clients": 1},
+    {"num_ports": 2, "num_flows": 2, "num_clients": 2},
+    {"num_ports": 2, "num_flows": 3, "num_clients": 4},
+)
 def counts(bench, *, num_ports, num_flows, num_clients):
-    """What is reported is what was reported last of that port, flow and op in this collective."""
+    """Answers are the last report of this collective, in clients + 2 cycles; no flip is seen."""
     m = bench.m
     config = _config(num_ports, num_flows)
     bench.replace("multitree.nic.control.tracker.Memory", partial(_Forgetful, bench))
@@ -132,6 +136,19 @@ def counts(bench, *, num_ports, num_flows, num_clients):
         bench.cover(f"reported_{client}", query.answered & stood & (query.count == 2) & course.bank)
 
 
+@holds(
+    "duplicate_filter.waves",
+    {"num_flows": 1, "wave_width": 2},
+    {"num_flows": 3, "wave_width": 2},
+    claim="a wave is known exactly if it or a later one was marked, early if behind the next",
+)
+@holds(
+    "duplicate_filter.once",
+    {"num_flows": 1},
+    {"num_flows": 2},
+    {"num_flows": 4},
+    claim="a message is known exactly if it was marked in this collective, whatever was cleared",
+)
 def once(bench, *, num_flows, wave_width=0):
     """A message has come in this collective exactly if it was marked in it.
 
@@ -167,29 +184,3 @@ def once(bench, *, num_flows, wave_width=0):
     if wave_width:
         bench.cover("next", stood & ~block.seen & ~block.early & (before > 1) & course.bank)
         bench.cover("early", stood & block.early & (before == 1))
-
-
-PROPERTIES = (
-    Property(
-        "tracker.counts",
-        "answers are the last report of this collective, in clients + 2 cycles; no flip is seen",
-        counts,
-        (
-            {"num_ports": 1, "num_flows": 1, "num_clients": 1},
-            {"num_ports": 2, "num_flows": 2, "num_clients": 2},
-            {"num_ports": 2, "num_flows": 3, "num_clients": 4},
-        ),
-    ),
-    Property(
-        "duplicate_filter.once",
-        "a message is known exactly if it was marked in this collective, whatever was cleared",
-        once,
-        ({"num_flows": 1}, {"num_flows": 2}, {"num_flows": 4}),
-    ),
-    Property(
-        "duplicate_filter.waves",
-        "a wave is known exactly if it or a later one was marked, early if behind the next",
-        once,
-        ({"num_flows": 1, "wave_width": 2}, {"num_flows": 3, "wave_width": 2}),
-    ),
-)

@@ -4,12 +4,13 @@ from amaranth import Cat, Mux, Signal
 
 from multitree.hw.axi.bursts import AxiReader, AxiWriter
 from multitree.hw.axi.channels import INCR, NORMAL_NON_BUFFERABLE, OKAY
-from tests.formal.bench import Property, steady
+from tests.formal.bench import holds, sets, steady
 
-__all__ = ["PROPERTIES", "Count", "answers", "manager"]
+__all__ = ["Count", "answers", "manager"]
 
 FLIT_BYTES = 2
 _SHIFT = FLIT_BYTES.bit_length() - 1
+_NAMES = "address_width depth gather_cycles page_flits beats"
 
 
 def manager(bench, kind, *, address_width, depth, gather_cycles, page_flits, beats):
@@ -96,8 +97,12 @@ class _Bursts:
         bench.cover("page", self.mine & (ahead != 0) & (in_page + burst["len"] == page_flits - 1))
 
 
+@holds("axi.read_rules", *sets(_NAMES, (4, 5, 1, 4, 2), (5, 6, 0, 8, 4), (6, 8, 3, 8, 4)))
 def read_rules(bench, *, depth, page_flits, beats, **sizes):
-    """Any requests; a memory that gives the beats it was asked for, when and how it likes."""
+    """AR steady, in a page, beats are the reads in order; data once; errors where they are.
+
+    Any requests; a memory that gives the beats it was asked for, when and how it likes.
+    """
     block = manager(bench, AxiReader, depth=depth, page_flits=page_flits, beats=beats, **sizes)
     bus, channel = block.bus, block.channel
     data = bench.free("rdata", 8 * FLIT_BYTES)
@@ -133,8 +138,12 @@ def _acknowledged(bench, block, bursts, unanswered, depth):
     bench.cover("acknowledged", mine)
 
 
+@holds("axi.write_rules", *sets(_NAMES, (3, 3, 1, 4, 2)), quick_depth=8)
 def write_rules(bench, *, depth, page_flits, beats, **sizes):
-    """Any writes; a memory that answers bursts that came whole, when and how it likes."""
+    """AW, W steady, in a page, of one length, beats are the writes; acks follow the responses.
+
+    Any writes; a memory that answers bursts that came whole, when and how it likes.
+    """
     block = manager(bench, AxiWriter, depth=depth, page_flits=page_flits, beats=beats, **sizes)
     m, bus, channel = bench.m, block.bus, block.channel
     m.d.comb += [bus.awready.eq(bench.free("awready")), bus.wready.eq(bench.free("wready"))]
@@ -171,30 +180,3 @@ def _beats(bench, block, bursts, moved, depth):
     bench.check(~mine | ((bus.wdata[0] == value) & bus.wstrb.all()))
     bench.check(~(sent & known) | (last == ends))
     bench.cover("W before AW", mine & ~known & ~bursts.mine)
-
-
-def _sizes(address_width, depth, gather_cycles, page_flits, beats):
-    return {
-        "address_width": address_width,
-        "depth": depth,
-        "gather_cycles": gather_cycles,
-        "page_flits": page_flits,
-        "beats": beats,
-    }
-
-
-PROPERTIES = (
-    Property(
-        "axi.read_rules",
-        "AR steady, in a page, beats are the reads in order; data once; errors where they are",
-        read_rules,
-        (_sizes(4, 5, 1, 4, 2), _sizes(5, 6, 0, 8, 4), _sizes(6, 8, 3, 8, 4)),
-    ),
-    Property(
-        "axi.write_rules",
-        "AW, W steady, in a page, of one length, beats are the writes; acks follow the responses",
-        write_rules,
-        (_sizes(3, 3, 1, 4, 2),),
-        quick_depth=8,
-    ),
-)

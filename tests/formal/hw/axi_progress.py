@@ -3,10 +3,10 @@
 from amaranth import Mux, Signal
 
 from multitree.hw.axi.bursts import AxiReader, AxiWriter
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 from tests.formal.hw.axi import Count, answers, manager
 
-__all__ = ["PROPERTIES"]
+_SIZES = {"address_width": 3, "depth": 3, "page_flits": 4, "beats": 2}
 
 
 def _seldom(bench, condition, *, most, name):
@@ -35,8 +35,12 @@ def _progress(bench, channel, back, *, given, comes, depth, quiet_cycles, limit)
     bench.cover("refused", refused != 0)
 
 
+@holds("axi.read_progress", {**_SIZES, "gather_cycles": 1, "quiet_cycles": 2})
 def read_progress(bench, *, depth, gather_cycles, quiet_cycles, **sizes):
-    """AR is taken at once; a beat comes, good or bad, after `quiet_cycles` without at most."""
+    """With a bus that answers, a read waits for gathering, answer and 2 cycles at most.
+
+    AR is taken at once; a beat comes, good or bad, after `quiet_cycles` without at most.
+    """
     block = manager(bench, AxiReader, depth=depth, gather_cycles=gather_cycles, **sizes)
     channel, bus = block.channel, block.bus
     comes, _ = answers(bench, bus, "r")
@@ -53,8 +57,16 @@ def read_progress(bench, *, depth, gather_cycles, quiet_cycles, **sizes):
     )
 
 
+@holds(
+    "axi.write_progress",
+    {**_SIZES, "page_flits": 2, "gather_cycles": 0, "quiet_cycles": 1},
+    quick_depth=8,
+)
 def write_progress(bench, *, depth, gather_cycles, quiet_cycles, **sizes):
-    """AW and W are taken at once; the response, good or bad, after `quiet_cycles` at most."""
+    """With a bus that answers, a write waits for gathering twice, answer and 4 cycles at most.
+
+    AW and W are taken at once; the response, good or bad, after `quiet_cycles` at most.
+    """
     block = manager(bench, AxiWriter, depth=depth, gather_cycles=gather_cycles, **sizes)
     channel, bus = block.channel, block.bus
     comes, _ = answers(bench, bus, "b")
@@ -71,8 +83,13 @@ def write_progress(bench, *, depth, gather_cycles, quiet_cycles, **sizes):
     )
 
 
+@holds(
+    "axi.strays",
+    {"writes": False, **_SIZES, "gather_cycles": 1},
+    {"writes": True, **_SIZES, "gather_cycles": 1},
+)
 def strays(bench, *, writes, depth, **sizes):
-    """Any answers in any cycle, asked for or not: one to nothing is an error and no more."""
+    """An answer to nothing is an error, and neither a datum nor an acknowledgement."""
     block = manager(bench, AxiWriter if writes else AxiReader, depth=depth, **sizes)
     channel = block.channel
     for name in ("aw", "w") if writes else ("ar",):
@@ -85,30 +102,3 @@ def strays(bench, *, writes, depth, **sizes):
     bench.check(~stray | channel.error)
     bench.cover("stray", stray)
     bench.cover("full", inside.held == depth)
-
-
-_SIZES = {"address_width": 3, "depth": 3, "page_flits": 4, "beats": 2}
-PROPERTIES = (
-    Property(
-        "axi.read_progress",
-        "with a bus that answers, a read waits for gathering, answer and 2 cycles at most",
-        read_progress,
-        ({**_SIZES, "gather_cycles": 1, "quiet_cycles": 2},),
-    ),
-    Property(
-        "axi.write_progress",
-        "with a bus that answers, a write waits for gathering twice, answer and 4 cycles at most",
-        write_progress,
-        ({**_SIZES, "page_flits": 2, "gather_cycles": 0, "quiet_cycles": 1},),
-        quick_depth=8,
-    ),
-    Property(
-        "axi.strays",
-        "an answer to nothing is an error, and neither a datum nor an acknowledgement",
-        strays,
-        (
-            {"writes": False, **_SIZES, "gather_cycles": 1},
-            {"writes": True, **_SIZES, "gather_cycles": 1},
-        ),
-    ),
-)

@@ -8,12 +8,10 @@ from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkSession, bring_up
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.transmitter import LinkTransmitter
-from tests.formal.bench import Property, Watch
+from tests.formal.bench import Watch, holds
 from tests.formal.hw.session import MARK_PLACE, marked
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
 from tests.hw.link.wires import FORWARD
-
-__all__ = ["PROPERTIES"]
 
 RECEIVER_LATENCY_CYCLES = 3
 FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow")
@@ -58,6 +56,20 @@ def _sends(bench, name, port, num_vcs):
     return vc
 
 
+@holds(
+    "link.channels",
+    {"num_vcs": 2, "credits": 3, "depth": 3, "latency_cycles": 1, "bit": 0},
+    {"num_vcs": 3, "credits": 3, "depth": 3, "latency_cycles": 0, "bit": 0},
+    quick_depth=16,
+    claim="per channel: credits conserved, flits once, in order, in time, whatever the others do",
+)
+@holds(
+    "link.credits",
+    {"num_vcs": 1, "credits": 3, "depth": 3, "latency_cycles": 1, "bit": 0},
+    {"num_vcs": 1, "credits": 2, "depth": 4, "latency_cycles": 2, "bit": 1},
+    {"num_vcs": 1, "credits": 3, "depth": 3, "latency_cycles": 3, "bit": 9},
+    claim="private links: credits conserved, flits once, in order, unchanged, in time",
+)
 def channels(bench, *, num_vcs, credits, depth, latency_cycles, bit):
     """One arbitrary channel: credits, order, content and time, whatever the others do."""
     m = bench.m
@@ -102,8 +114,13 @@ def channels(bench, *, num_vcs, credits, depth, latency_cycles, bit):
     bench.cover("credit_and_flit", sent & _of(sender.link.credit, channel))
 
 
+@holds("link.down", {"num_vcs": 2, "credits": 3}, {"num_vcs": 3, "credits": 4})
 def down(bench, *, num_vcs, credits):
-    """Ends that go down and up in any cycle, and links that bring anything, begin anew."""
+    """An end that went down begins with all credits, number 0 and empty buffers, in any cycle; a
+    credit too many changes nothing and is a fault.
+
+    Ends that go down and up in any cycle, and links that bring anything, begin anew.
+    """
     m = bench.m
     without_crc(bench)
     sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
@@ -154,8 +171,11 @@ def _carries(bench, flit, taken, vc, submessage_flits):
     return tail | single | (body & place.all())
 
 
+@holds("link.wrong", {"num_vcs": 1, "depth": 3}, {"num_vcs": 3, "depth": 3}, quick_depth=12)
 def wrong(bench, *, num_vcs, depth):
-    """Whatever comes: what is right is delivered, else its error is named; none behind a CRC."""
+    """Whatever comes in: what is right leaves once, in order, all else is an error; nothing leaves
+    with or behind a wrong CRC.
+    """
     m = bench.m
     without_crc(bench)
     sizes = {"num_vcs": num_vcs, "flit_bytes": 1, "submessage_flits": 2}
@@ -249,8 +269,15 @@ def _check_end(bench, end, credits):
     bench.check(~receiver.o.valid | (receiver.o.payload.payload[MARK_PLACE] == brought))
 
 
+@holds(
+    "link.reset",
+    {"credits": 3, "latency_cycles": 1, "period_cycles": 4},
+    {"credits": 3, "latency_cycles": 2, "period_cycles": 4},
+    depth=40,
+    quick_depth=26,
+)
 def reset(bench, *, credits, latency_cycles, period_cycles):
-    """Resets of either end in any cycle: no error ever, nothing old, all credits are there."""
+    """Resets of either end in any cycle: no error, nothing old counts, all credits back."""
     m = bench.m
     without_crc(bench)
     bench.replace("multitree.hw.link.port.PERIOD_CYCLES", period_cycles)
@@ -277,53 +304,3 @@ def reset(bench, *, credits, latency_cycles, period_cycles):
     bench.cover("open", both_open)
     bench.cover("again", again & both_open & left.reset)
     bench.cover("fault_received", again & left.fault_received)
-
-
-PROPERTIES = (
-    Property(
-        "link.credits",
-        "private links: credits conserved, flits once, in order, unchanged, in time",
-        channels,
-        (
-            {"num_vcs": 1, "credits": 3, "depth": 3, "latency_cycles": 1, "bit": 0},
-            {"num_vcs": 1, "credits": 2, "depth": 4, "latency_cycles": 2, "bit": 1},
-            {"num_vcs": 1, "credits": 3, "depth": 3, "latency_cycles": 3, "bit": 9},
-        ),
-    ),
-    Property(
-        "link.channels",
-        "per channel: credits conserved, flits once, in order, in time, whatever the others do",
-        channels,
-        (
-            {"num_vcs": 2, "credits": 3, "depth": 3, "latency_cycles": 1, "bit": 0},
-            {"num_vcs": 3, "credits": 3, "depth": 3, "latency_cycles": 0, "bit": 0},
-        ),
-        quick_depth=16,
-    ),
-    Property(
-        "link.down",
-        "an end that went down begins with all credits, number 0 and empty buffers, in any cycle; a"
-        " credit too many changes nothing and is a fault",
-        down,
-        ({"num_vcs": 2, "credits": 3}, {"num_vcs": 3, "credits": 4}),
-    ),
-    Property(
-        "link.wrong",
-        "whatever comes in: what is right leaves once, in order, all else is an error; nothing"
-        " leaves with or behind a wrong CRC",
-        wrong,
-        ({"num_vcs": 1, "depth": 3}, {"num_vcs": 3, "depth": 3}),
-        quick_depth=12,
-    ),
-    Property(
-        "link.reset",
-        "resets of either end in any cycle: no error, nothing old counts, all credits back",
-        reset,
-        (
-            {"credits": 3, "latency_cycles": 1, "period_cycles": 4},
-            {"credits": 3, "latency_cycles": 2, "period_cycles": 4},
-        ),
-        depth=40,
-        quick_depth=26,
-    ),
-)

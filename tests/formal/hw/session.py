@@ -4,9 +4,9 @@ from amaranth import Module, Mux, ResetInserter, Signal
 
 from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkSession
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 
-__all__ = ["MARK_PLACE", "PROPERTIES", "marked"]
+__all__ = ["MARK_PLACE", "marked"]
 
 MARK_PLACE = 2
 """Bit of a control flit's payload that the handshake leaves free."""
@@ -73,8 +73,14 @@ def _line(bench, latency_cycles, period_cycles):
     return left, right, left.session.open & right.session.open
 
 
+@holds(
+    "link.session",
+    {"latency_cycles": 2, "period_cycles": 2},
+    {"latency_cycles": 1, "period_cycles": 4},
+    {"latency_cycles": 3, "period_cycles": 2},
+)
 def pairs(bench, *, latency_cycles, period_cycles):
-    """Resets of either end in any cycle: old data and old credits never count."""
+    """Resets of either end in any cycle: no data and no credits of an earlier session count."""
     left, right, both_open = _line(bench, latency_cycles, period_cycles)
     for near, far in ((left, right), (right, left)):
         near.check(bench)
@@ -82,8 +88,13 @@ def pairs(bench, *, latency_cycles, period_cycles):
     bench.cover("both_open", both_open)
 
 
+@holds(
+    "link.comes_up",
+    {"latency_cycles": 1, "period_cycles": 2},
+    {"latency_cycles": 1, "period_cycles": 4},
+)
 def comes_up(bench, *, latency_cycles, period_cycles):
-    """Both ends are open `settle_cycles` after the last reset."""
+    """Four round trips and three periods after resets of either end in any cycle both are open."""
     left, right, both_open = _line(bench, latency_cycles, period_cycles)
     settle_cycles = 3 * period_cycles + 8 * latency_cycles
     calm = Signal(range(settle_cycles + 2))
@@ -91,26 +102,3 @@ def comes_up(bench, *, latency_cycles, period_cycles):
     bench.m.d.sync += calm.eq(Mux(resets, 0, Mux(calm > settle_cycles, calm, calm + 1)))
     bench.check((calm <= settle_cycles) | both_open)
     bench.cover("calm", calm > settle_cycles)
-
-
-PROPERTIES = (
-    Property(
-        "link.session",
-        "resets of either end in any cycle: no data and no credits of an earlier session count",
-        pairs,
-        (
-            {"latency_cycles": 2, "period_cycles": 2},
-            {"latency_cycles": 1, "period_cycles": 4},
-            {"latency_cycles": 3, "period_cycles": 2},
-        ),
-    ),
-    Property(
-        "link.comes_up",
-        "four round trips and three periods after resets of either end in any cycle both are open",
-        comes_up,
-        (
-            {"latency_cycles": 1, "period_cycles": 2},
-            {"latency_cycles": 1, "period_cycles": 4},
-        ),
-    ),
-)

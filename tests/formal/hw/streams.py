@@ -4,9 +4,7 @@ from amaranth import Mux, Signal
 
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.stream import CutFifo, Fifo, QuickFifo, Register
-from tests.formal.bench import Property, Watch, driven, steady
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import Watch, driven, holds, steady
 
 
 def _queue(bench, block, *, capacity, hidden_cycles):
@@ -32,15 +30,17 @@ def _queue(bench, block, *, capacity, hidden_cycles):
     return watch
 
 
+@holds("stream.register", {"width": 2}, {"width": 16})
 def register(bench, *, width):
-    """A stream register: also, it refuses only while both its places are taken."""
+    """Order, no loss, no duplication; refuses only when full."""
     block = Register(shape=width)
     watch = _queue(bench, block, capacity=2, hidden_cycles=0)
     bench.check(block.i.ready == (watch.held != 2))
 
 
+@holds("stream.fifo", {"width": 2, "depth": 3}, {"width": 4, "depth": 2}, {"width": 4, "depth": 5})
 def fifo(bench, *, width, depth):
-    """A queue: also, its level is what is inside, and it refuses only when it is full."""
+    """Order, no loss, no duplication, level; refuses only when full."""
     block = Fifo(shape=width, depth=depth)
     watch = _queue(bench, block, capacity=depth, hidden_cycles=1)
     bench.check(block.level == watch.held)
@@ -49,8 +49,14 @@ def fifo(bench, *, width, depth):
         bench.check(block.i.ready == (watch.held != depth))
 
 
+@holds(
+    "stream.quick_fifo",
+    {"width": 2, "depth": 3},
+    {"width": 8, "depth": 3},
+    {"width": 4, "depth": 5},
+)
 def quick_fifo(bench, *, width, depth):
-    """A queue with an output register: also, its level is what is inside; an empty one is fast."""
+    """Order, no loss, no duplication, level; a payload passes an empty queue in one cycle."""
     block = QuickFifo(shape=width, depth=depth)
     watch = _queue(bench, block, capacity=depth + 1, hidden_cycles=1)
     bench.check(block.level == watch.held)
@@ -60,8 +66,11 @@ def quick_fifo(bench, *, width, depth):
     bench.cover("passes", passes & watch.left)
 
 
+@holds(
+    "stream.cut_fifo", {"width": 2, "depth": 3}, {"width": 8, "depth": 3}, {"width": 4, "depth": 5}
+)
 def cut_fifo(bench, *, width, depth):
-    """A queue with a register of two behind: it refuses only when full; an empty one is fast."""
+    """Order, no loss, no duplication; a payload passes an empty queue in one cycle."""
     block = CutFifo(shape=width, depth=depth)
     watch = _queue(bench, block, capacity=depth + 2, hidden_cycles=1)
     bench.check(block.i.ready | (watch.held >= depth))
@@ -70,8 +79,9 @@ def cut_fifo(bench, *, width, depth):
     bench.cover("passes", passes & watch.left)
 
 
+@holds("arbiter.round_robin", {"count": 2}, {"count": 1}, {"count": 5}, {"count": 9})
 def round_robin(bench, *, count):
-    """One grant, to a requester; nobody is granted twice while another stands and waits."""
+    """One grant, to a requester; a standing request within count advances."""
     m = bench.m
     m.submodules.block = block = RoundRobin(count=count)
     requests, advance = bench.free("requests", count), bench.free("advance")
@@ -92,37 +102,3 @@ def round_robin(bench, *, count):
     bench.check(~(stands & other) | ~passed.bit_select(block.grant, 1))
     bench.check(others < count)
     bench.cover("last", others == count - 1)
-
-
-PROPERTIES = (
-    Property(
-        "stream.register",
-        "order, no loss, no duplication; refuses only when full",
-        register,
-        ({"width": 2}, {"width": 16}),
-    ),
-    Property(
-        "stream.fifo",
-        "order, no loss, no duplication, level; refuses only when full",
-        fifo,
-        ({"width": 2, "depth": 3}, {"width": 4, "depth": 2}, {"width": 4, "depth": 5}),
-    ),
-    Property(
-        "stream.quick_fifo",
-        "order, no loss, no duplication, level; a payload passes an empty queue in one cycle",
-        quick_fifo,
-        ({"width": 2, "depth": 3}, {"width": 8, "depth": 3}, {"width": 4, "depth": 5}),
-    ),
-    Property(
-        "stream.cut_fifo",
-        "order, no loss, no duplication; a payload passes an empty queue in one cycle",
-        cut_fifo,
-        ({"width": 2, "depth": 3}, {"width": 8, "depth": 3}, {"width": 4, "depth": 5}),
-    ),
-    Property(
-        "arbiter.round_robin",
-        "one grant, to a requester; a standing request within count advances",
-        round_robin,
-        ({"count": 2}, {"count": 1}, {"count": 5}, {"count": 9}),
-    ),
-)

@@ -5,9 +5,14 @@ from amaranth import Cat, Const, Mux, Signal
 from multitree.hw.arbiter import Ages, OldestFirst
 from multitree.hw.link.link import Kind
 from multitree.hw.switch.fabric import SwitchFabric
-from tests.formal.bench import Property, Watch
+from tests.formal.bench import Watch, holds
 
-__all__ = ["PROPERTIES"]
+SIZES = (
+    {"num_ports": 3, "num_vcs": 2},
+    {"num_ports": 2, "num_vcs": 2},
+    {"num_ports": 2, "num_vcs": 4},
+    {"num_ports": 3, "num_vcs": 4},
+)
 
 FLIT_BYTES = 2
 LAYOUT = {"sequence_offset": 0, "step_offset": 0, "route_offset": 0, "num_hops": 1}
@@ -16,8 +21,9 @@ CONTENT = 9
 """Bit of a payload that is compared; above it is the number of its input, below it the route."""
 
 
+@holds("switch.oldest", {"count": 2}, {"count": 4}, {"count": 6})
 def oldest(bench, *, count):
-    """A standing request is passed over by each that is not older at most once, and by no other."""
+    """A grant goes to an oldest; each that is not older passes a standing request once at most."""
     m = bench.m
     m.submodules.block = block = OldestFirst(count=count)
     requests, advance = bench.free("requests", count), bench.free("advance")
@@ -48,8 +54,9 @@ def oldest(bench, *, count):
     bench.cover("older", stands & other & (granted < age))
 
 
+@holds("switch.ages", {"count": 2}, {"count": 3})
 def ages(bench, *, count):
-    """Within half of all numbers, older is earlier; and never two of each other."""
+    """Within half of all sequence numbers older is earlier; no two are older than each other."""
     m = bench.m
     m.submodules.block = block = Ages(count=count)
     base, distances, steps = bench.constant("base", 8), [], []
@@ -125,8 +132,9 @@ class _Fabric:
         return pairs
 
 
+@holds("switch.messages", *SIZES)
 def messages(bench, *, num_ports, num_vcs):
-    """Flits of messages: each once, in order, unchanged, where its route says, none in between."""
+    """Flits leave once, in order, unchanged, on the channel their route names, head to tail."""
     m, fabric = bench.m, _Fabric(bench, num_ports, num_vcs)
     source = bench.constant("source", range(num_ports * num_vcs))
     bench.assume(source < num_ports * num_vcs)
@@ -190,8 +198,12 @@ def _one_message_at_a_time(bench, fabric):
     bench.cover("inside", inside)
 
 
+@holds("switch.channels", *SIZES)
 def channels(bench, *, num_ports, num_vcs):
-    """Links lost and flits out of place in any cycle: nothing waits for what is not there."""
+    """Losses in any cycle: one message per channel; none waits for what others wait for.
+
+    Links lost and flits out of place in any cycle: nothing waits for what is not there.
+    """
     m, fabric = bench.m, _Fabric(bench, num_ports, num_vcs)
     m.d.comb += fabric.block.lost.eq(bench.free("lost", num_ports))
     m.d.comb += fabric.block.gone.eq(bench.free("gone", num_ports))
@@ -252,37 +264,3 @@ def _oldest_leaves(bench, fabric, port, vc, held):
     waits = valid & ready & ~taken
     bench.check(~waits | (goes & (winner < mine)))
     bench.cover("waits", waits)
-
-
-SIZES = (
-    {"num_ports": 3, "num_vcs": 2},
-    {"num_ports": 2, "num_vcs": 2},
-    {"num_ports": 2, "num_vcs": 4},
-    {"num_ports": 3, "num_vcs": 4},
-)
-PROPERTIES = (
-    Property(
-        "switch.oldest",
-        "a grant goes to an oldest; each that is not older passes a standing request once at most",
-        oldest,
-        ({"count": 2}, {"count": 4}, {"count": 6}),
-    ),
-    Property(
-        "switch.ages",
-        "within half of all sequence numbers older is earlier; no two are older than each other",
-        ages,
-        ({"count": 2}, {"count": 3}),
-    ),
-    Property(
-        "switch.messages",
-        "flits leave once, in order, unchanged, on the channel their route names, head to tail",
-        messages,
-        SIZES,
-    ),
-    Property(
-        "switch.channels",
-        "losses in any cycle: one message per channel; none waits for what others wait for",
-        channels,
-        SIZES,
-    ),
-)

@@ -7,11 +7,9 @@ from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.chunk_reader import ChunkReader, LocalReader, MergedQueue
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.topology.collectives import Op
-from tests.formal.bench import Property, Watch, driven, plain, steady
+from tests.formal.bench import Watch, driven, holds, plain, steady
 from tests.formal.path.forward import in_hand, small_config
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
-
-__all__ = ["PROPERTIES"]
 
 SOURCE = "multitree.nic.forward.chunk_source"
 _REGISTERED = 2
@@ -40,8 +38,9 @@ class _Due:
         bench.m.d.sync += due.eq(due + asked - self.comes)
 
 
+@holds("merged_queue.order", {}, quick_depth=10)
 def merged(bench):
-    """Flits leave in the order in which they were asked for, whichever source is late."""
+    """Flits leave once, unchanged, in the order in which they were asked for, however late."""
     m, config = bench.m, _config()
     m.submodules.block = block = MergedQueue(config)
     most, asked, of_kept = config.memory_queue_flits, bench.free("asked"), bench.free("of_kept")
@@ -76,8 +75,9 @@ def merged(bench):
     bench.cover("full", (inside == most) & late & block.o.valid & ~out[0])
 
 
+@holds("local_reader.reads", {})
 def local(bench):
-    """Chunks are read in order, address by address, as far ahead as there is room for them."""
+    """Each address of each chunk is read once, in order, with room for it; data once, in order."""
     m, config = bench.m, _config()
     m.submodules.block = block = LocalReader(config)
     memory, chunk, most = block.memory, block.chunks.payload, config.memory_queue_flits
@@ -123,8 +123,11 @@ class _Turns:
         bench.cover("last", mine & (left == 1) & bench.past(mine))
 
 
+@holds("chunk_source.turns", {"op": "any"}, {"op": "REDUCE"}, depth=12, quick_depth=8)
 def turns(bench, *, op):
-    """A job's flits come in its turn, and it is released with its chunk at the reader."""
+    """Each job's flits come in its turn and from its own reader; it is released in order, with its
+    chunk.
+    """
     m, config = bench.m, _config()
     finder, reader, local = (hollow(b)(config) for b in (ChunkFinder, ChunkReader, LocalReader))
     for name, block in (("ChunkFinder", finder), ("ChunkReader", reader), ("LocalReader", local)):
@@ -168,29 +171,3 @@ def turns(bench, *, op):
     counted = _Turns(bench, came, size, ~job.needs, taken, out[0])
     bench.check(~block.idle | (counted.total == 0))
     bench.check(~block.state_error)
-
-
-PROPERTIES = (
-    Property(
-        "merged_queue.order",
-        "flits leave once, unchanged, in the order in which they were asked for, however late",
-        merged,
-        ({},),
-        quick_depth=10,
-    ),
-    Property(
-        "local_reader.reads",
-        "each address of each chunk is read once, in order, with room for it; data once, in order",
-        local,
-        ({},),
-    ),
-    Property(
-        "chunk_source.turns",
-        "each job's flits come in its turn and from its own reader; it is released in order, "
-        "with its chunk",
-        turns,
-        ({"op": "any"}, {"op": "REDUCE"}),
-        depth=12,
-        quick_depth=8,
-    ),
-)

@@ -6,10 +6,16 @@ from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 from tests.formal.control.words import NOP, illegal_entry, illegal_row, table
 
-__all__ = ["PROPERTIES"]
+_SIZES = (
+    {"num_ports": 1, "table_depth": 2, "lockstep": False},
+    {"num_ports": 2, "table_depth": 5, "lockstep": False},
+    {"num_ports": 2, "table_depth": 3, "lockstep": True},
+    {"num_ports": 2, "table_depth": 3, "lockstep": False, "forward_flits": 32},
+    {"num_ports": 1, "table_depth": 3, "lockstep": True, "forward_flits": 32},
+)
 
 BOUND_CYCLES = 22
 """Cycles searched where a proof takes too long: a run of a table of five rows takes 22."""
@@ -63,8 +69,9 @@ def _fired(bench, block):
     return fired, number, port
 
 
+@holds("fetcher.illegal", *_SIZES, depth=BOUND_CYCLES)
 def illegal(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
-    """No job of a row with a wrong field or entry, or that flipped, nor of any row after it."""
+    """An illegal row, or one that flipped, sends nothing, nor any after it."""
     m = bench.m
     sizes = {"num_ports": num_ports, "table_depth": table_depth, "lockstep": lockstep}
     block, words = _fetcher(bench, **sizes, forward_flits=forward_flits)
@@ -87,8 +94,9 @@ def illegal(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
     bench.cover("before", fired & bad & (words.index == 1) & (run.num_rows > 1))
 
 
+@holds("fetcher.rows", *_SIZES)
 def rows(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
-    """Every row that is no NOP goes once, in order, to its port, with its entry's chunk."""
+    """Each row once, in order, to its port, with its flow's chunk."""
     m = bench.m
     sizes = {"num_ports": num_ports, "table_depth": table_depth, "lockstep": lockstep}
     block, words = _fetcher(bench, **sizes, forward_flits=forward_flits)
@@ -120,6 +128,19 @@ def rows(bench, *, num_ports, table_depth, lockstep, forward_flits=0):
     bench.cover("ended", ended & mine)
 
 
+@holds(
+    "fetcher.piped_waves",
+    {"num_ports": 2, "table_depth": 2, "wave_width": 1, "forward_flits": 32},
+    depth=PIPED_CYCLES,
+    claim="the same where rows follow each other: once per wave, in order, a run apart",
+)
+@holds(
+    "fetcher.waves",
+    {"num_ports": 1, "table_depth": 2, "wave_width": 1},
+    {"num_ports": 2, "table_depth": 3, "wave_width": 2},
+    depth=WAVES_CYCLES,
+    claim="each row once per wave, in order, a run apart, at its wave's place, which is an address",
+)
 def waves(bench, *, num_ports, table_depth, wave_width, forward_flits=0):
     """Every row goes once for each wave, in order, to its wave's place, run by run."""
     m = bench.m
@@ -161,44 +182,3 @@ def waves(bench, *, num_ports, table_depth, wave_width, forward_flits=0):
     bench.cover("last", is_mine & (gone == 1) & (index == 1) & (row.stage == 1))
     bench.cover("ended", ended & (gone == 2) & (row.stage == 1))
     bench.cover("beyond", block.fault == FaultCode.OUT_OF_WINDOW)
-
-
-_SIZES = (
-    {"num_ports": 1, "table_depth": 2, "lockstep": False},
-    {"num_ports": 2, "table_depth": 5, "lockstep": False},
-    {"num_ports": 2, "table_depth": 3, "lockstep": True},
-    {"num_ports": 2, "table_depth": 3, "lockstep": False, "forward_flits": 32},
-    {"num_ports": 1, "table_depth": 3, "lockstep": True, "forward_flits": 32},
-)
-PROPERTIES = (
-    Property(
-        "fetcher.illegal",
-        "an illegal row, or one that flipped, sends nothing, nor any after it",
-        illegal,
-        _SIZES,
-        depth=BOUND_CYCLES,
-    ),
-    Property(
-        "fetcher.rows",
-        "each row once, in order, to its port, with its flow's chunk",
-        rows,
-        _SIZES,
-    ),
-    Property(
-        "fetcher.waves",
-        "each row once per wave, in order, a run apart, at its wave's place, which is an address",
-        waves,
-        (
-            {"num_ports": 1, "table_depth": 2, "wave_width": 1},
-            {"num_ports": 2, "table_depth": 3, "wave_width": 2},
-        ),
-        depth=WAVES_CYCLES,
-    ),
-    Property(
-        "fetcher.piped_waves",
-        "the same where rows follow each other: once per wave, in order, a run apart",
-        waves,
-        ({"num_ports": 2, "table_depth": 2, "wave_width": 1, "forward_flits": 32},),
-        depth=PIPED_CYCLES,
-    ),
-)

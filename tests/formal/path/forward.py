@@ -9,10 +9,10 @@ from multitree.nic.forward.chunk_reader import ChunkReader, MergedQueue
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.layouts import job_layout
 from multitree.nic.reduce.forwarding_reducer import WriteOrder
-from tests.formal.bench import Property, Watch, driven
+from tests.formal.bench import Watch, driven, holds
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
-__all__ = ["PROPERTIES", "in_hand", "small_config"]
+__all__ = ["in_hand", "small_config"]
 
 KEPT_FLITS, STALE_FLITS = 8, 2
 """Flits that a port keeps here, so that positions go beyond, and those left as room of them."""
@@ -32,8 +32,9 @@ def _same(query, job):
     return (query.port == job.need_port) & (query.op == job.need_op) & (query.flow == job.flow)
 
 
+@holds("chunk_finder.found", {"wave_width": 0}, {"wave_width": 2})
 def found(bench, *, wave_width):
-    """A chunk is found once its message has begun, or is whole, and with its position."""
+    """No chunk before its message of this wave has begun or is whole, and its very position."""
     m, config = bench.m, small_config(wave_width)
     m.submodules.block = block = ChunkFinder(config)
     driven(bench, "jobs", block.jobs)
@@ -84,8 +85,11 @@ def found(bench, *, wave_width):
         bench.cover("lost", offered & ~chunk.tracked & job.needs & cut_through)
 
 
+@holds("write_order.order", {"messages": 3})
 def order(bench, *, messages):
-    """No flit may go before the one that it follows is acknowledged."""
+    """No write before the one at its address that it follows is acknowledged, and each in the cycle
+    after that.
+    """
     m, config = bench.m, small_config()
     bench.replace("multitree.nic.reduce.forwarding_reducer.QUEUED_WRITES", messages)
     m.submodules.block = block = WriteOrder(config)
@@ -169,8 +173,9 @@ def in_hand(m, new, came, asked, *, moves):
     return held, first
 
 
+@holds("chunk_reader.flits", {})
 def flits(bench):
-    """Every flit that is read is there: kept by its port, or acknowledged by memory."""
+    """A flit is taken that is put and not yet overwritten, or read once it is acknowledged."""
     m = bench.m
     config = small_config()
     bench.replace("multitree.nic.forward.chunk_reader.STALE_FLITS", STALE_FLITS)
@@ -211,8 +216,9 @@ def flits(bench):
     bench.cover("behind", queue.asked & ~is_kept & first.tracked & (put == KEPT_FLITS))
 
 
+@holds("chunk_reader.reads", {}, depth=READ_CYCLES, quick_depth=9)
 def reads(bench):
-    """Reads are of the chunks' addresses, kept flits of their ports, all within the queue."""
+    """Each flit is read once, in order, at its address or its port; reads within the queue."""
     m, config = bench.m, small_config()
     queue = hollow(MergedQueue)(config)
     hand_out(bench, "multitree.nic.forward.chunk_reader.MergedQueue", queue)
@@ -246,34 +252,3 @@ def reads(bench):
     bench.check(queue.read_valid == block.memory.data_valid)
     bench.check(queue.read == block.memory.data)
     bench.cover("full", (inside == most) & queue.kept_valid)
-
-
-PROPERTIES = (
-    Property(
-        "chunk_finder.found",
-        "no chunk before its message of this wave has begun or is whole, and its very position",
-        found,
-        ({"wave_width": 0}, {"wave_width": 2}),
-    ),
-    Property(
-        "chunk_reader.flits",
-        "a flit is taken that is put and not yet overwritten, or read once it is acknowledged",
-        flits,
-        ({},),
-    ),
-    Property(
-        "chunk_reader.reads",
-        "each flit is read once, in order, at its address or its port; reads within the queue",
-        reads,
-        ({},),
-        depth=READ_CYCLES,
-        quick_depth=9,
-    ),
-    Property(
-        "write_order.order",
-        "no write before the one at its address that it follows is acknowledged, and each in the "
-        "cycle after that",
-        order,
-        ({"messages": 3},),
-    ),
-)

@@ -11,11 +11,9 @@ from multitree.nic.driver.formats import OP_GATHER, sequence_width
 from multitree.nic.forward.positions import beginning_layout, position_width
 from multitree.nic.receive.forwarding_header_check import ForwardingHeaderCheck
 from multitree.nic.receive.head_reader import TURN_WIDTH, HeadReader
-from tests.formal.bench import Property, driven
+from tests.formal.bench import driven, holds
 from tests.formal.path.header_check import small_config
 from tests.formal.stand_ins import hand_out, hollow
-
-__all__ = ["PROPERTIES"]
 
 _BLOCK = "multitree.nic.receive.forwarding_header_check"
 BOUND_CYCLES = 18
@@ -137,6 +135,13 @@ class _Picked:
             m.d.sync += self.place.eq(self.place + 1)
 
 
+@holds(
+    "header_check.messages",
+    {"wave_width": 0, "submessage_flits": 2},
+    {"wave_width": 1, "submessage_flits": 4},
+    depth=BOUND_CYCLES,
+    quick_depth=12,
+)
 def messages(bench, *, wave_width, submessage_flits):
     """Flits go where their message says, as many as it says, none of one that is wrong."""
     config = small_config(4, submessage_flits, wave_width, 32)
@@ -166,8 +171,11 @@ def messages(bench, *, wave_width, submessage_flits):
     bench.cover("empty", empty & (picked.done == 1))
 
 
+@holds(
+    "header_check.jobs", {"wave_width": 0}, {"wave_width": 1}, depth=BOUND_CYCLES, quick_depth=12
+)
 def jobs(bench, *, wave_width):
-    """Each message is announced with its position, and no flit of it passes before its job."""
+    """A message is announced once with its place among all; none passes before its job."""
     m, config = bench.m, small_config(4, 2, wave_width, 32)
     block, reader, counts = _header_check(bench, config)
     picked = _Picked(bench, block, reader, counts)
@@ -199,8 +207,9 @@ def jobs(bench, *, wave_width):
     bench.cover("second", mine & (picked.done == 1) & (passed == 2) & job.needs)
 
 
+@holds("header_check.strays", {}, depth=12, quick_depth=10)
 def strays(bench):
-    """What is behind a message's last flit, and no head, lets nothing pass that came after it."""
+    """A flit behind a message's last one, and before the next head, stops all that follow."""
     m = bench.m
     block, reader, counts = _header_check(bench, small_config(4, 2, 0, 32), _Pair)
     bench.assume(~block.run.packets)
@@ -222,34 +231,3 @@ def strays(bench):
     # Behind the last flit of a message, while the next message's head is read ahead.
     bench.cover("hidden", known & (came > size) & (entered > turn) & (done < turn))
     bench.cover("single", known & blamed & (size == 2) & (entered > turn) & message.payload.single)
-
-
-PROPERTIES = (
-    Property(
-        "header_check.messages",
-        "flits go where their message says, as many as it says, none of one that is wrong",
-        messages,
-        (
-            {"wave_width": 0, "submessage_flits": 2},
-            {"wave_width": 1, "submessage_flits": 4},
-        ),
-        depth=BOUND_CYCLES,
-        quick_depth=12,
-    ),
-    Property(
-        "header_check.strays",
-        "a flit behind a message's last one, and before the next head, stops all that follow",
-        strays,
-        ({},),
-        depth=12,
-        quick_depth=10,
-    ),
-    Property(
-        "header_check.jobs",
-        "a message is announced once with its place among all; none passes before its job",
-        jobs,
-        ({"wave_width": 0}, {"wave_width": 1}),
-        depth=BOUND_CYCLES,
-        quick_depth=12,
-    ),
-)

@@ -9,10 +9,8 @@ from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.nic.forward.positions import RecentWrites, position_width
 from multitree.nic.layouts import lane_types
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer, WriteOrder
-from tests.formal.bench import Property, Watch, driven
+from tests.formal.bench import Watch, driven, holds
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
-
-__all__ = ["PROPERTIES"]
 
 _BLOCK = "multitree.nic.reduce.forwarding_reducer"
 QUEUE_FLITS = 4
@@ -25,6 +23,7 @@ def _config():
     return Config(**sizes, num_ports=2, flit_bytes=8, dtypes=("int32",), forward_flits=32)
 
 
+@holds("recent_writes.kept", {"depth": 4})
 def kept(bench, *, depth):
     """A flit is read at its position of this collective until so many others have followed."""
     m, config = bench.m, _config()
@@ -100,6 +99,13 @@ def _reducer(bench, adder_cycles):
     return block, source, order, recent
 
 
+@holds(
+    "forwarding_reducer.writes",
+    {"adder_cycles": 2},
+    {"adder_cycles": 4},
+    depth=BOUND_CYCLES,
+    quick_depth=9,
+)
 def writes(bench, *, adder_cycles):
     """What is kept is what is written, announced a cycle ahead at most, written in its turn."""
     m = bench.m
@@ -141,21 +147,3 @@ def writes(bench, *, adder_cycles):
         bench.check(mine == given)
     bench.check(~block.idle | ((missing == 0) & source.idle & ~block.jobs.valid))
     bench.cover("idle", block.idle & bench.past(bench.past(bench.past(unacked == 2))))
-
-
-PROPERTIES = (
-    Property(
-        "recent_writes.kept",
-        "a flit is read at its position of this collective until so many others have followed",
-        kept,
-        ({"depth": 4},),
-    ),
-    Property(
-        "forwarding_reducer.writes",
-        "what is kept is what is written, announced a cycle ahead at most, written in its turn",
-        writes,
-        ({"adder_cycles": 2}, {"adder_cycles": 4}),
-        depth=BOUND_CYCLES,
-        quick_depth=9,
-    ),
-)

@@ -7,9 +7,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.config import Config
 from multitree.nic.layouts import descriptor_layout, head_layout
 from multitree.nic.send.sender import Framer
-from tests.formal.bench import Property, driven
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import driven, holds
 
 OF_A_HEAD = ("flow", "op", "order", "step", "route")
 """What a head on shared links says as its descriptor does, besides its size."""
@@ -56,8 +54,11 @@ class _Course:
             m.d.sync += self.left.eq(self.left - 1)
 
 
+@holds(
+    "framer.channel", {"num_classes": 2, "address_width": 4}, {"num_classes": 1, "address_width": 4}
+)
 def channel(bench, *, num_classes, address_width):
-    """Every flit that is offered is on the channel of the row whose message it belongs to."""
+    """Each flit is on the channel of its own message's row and of its collective's parity."""
     config = Config(num_classes=num_classes, address_width=address_width)
     block = _framer(bench, config)
     course = _Course(bench, block, config)
@@ -78,8 +79,14 @@ def channel(bench, *, num_classes, address_width):
         bench.cover("other", course.moves & (course.left > 1) & block.descriptors.valid & other)
 
 
+@holds(
+    "framer.frames",
+    {"shared": True, "packets": False, "submessage_flits": 2},
+    {"shared": False, "packets": True, "submessage_flits": 2},
+    {"shared": False, "packets": True, "submessage_flits": 4},
+)
 def frames(bench, *, shared, packets, submessage_flits):
-    """A descriptor is one head that says it, and as many payload flits, tails in place."""
+    """Each descriptor is one head that says it, then its data once, in order, tails in place."""
     m = bench.m
     config = Config(
         num_classes=int(shared),
@@ -127,23 +134,3 @@ def frames(bench, *, shared, packets, submessage_flits):
     bench.check(~block.idle | (course.left == 0))
     bench.check(~block.run.running | block.flits.valid | block.idle | ~block.payload.valid)
     bench.cover("tail", course.moves & tail & (course.descriptor.size == submessage_flits + 1))
-
-
-PROPERTIES = (
-    Property(
-        "framer.channel",
-        "each flit is on the channel of its own message's row and of its collective's parity",
-        channel,
-        ({"num_classes": 2, "address_width": 4}, {"num_classes": 1, "address_width": 4}),
-    ),
-    Property(
-        "framer.frames",
-        "each descriptor is one head that says it, then its data once, in order, tails in place",
-        frames,
-        (
-            {"shared": True, "packets": False, "submessage_flits": 2},
-            {"shared": False, "packets": True, "submessage_flits": 2},
-            {"shared": False, "packets": True, "submessage_flits": 4},
-        ),
-    ),
-)

@@ -5,15 +5,14 @@ from amaranth import Cat, Mux, Signal
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.top.port import MemoryGuard
-from tests.formal.bench import Property
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import holds
 
 _CHANNELS = ("send", "fetch", "write")
 
 
+@holds("guard.window", {"address_width": 4}, {"address_width": 8}, {"address_width": 24})
 def window(bench, *, address_width):
-    """Whatever the blocks ask for: what is inside passes as it is, the rest is a fault later."""
+    """No address outside the window passes, and each is a fault a cycle later; all others pass."""
     m = bench.m
     config = Config(address_width=address_width, flit_bytes=8)
     m.submodules.block = block = MemoryGuard(config)
@@ -54,13 +53,3 @@ def window(bench, *, address_width):
     bench.cover("last", still & Cat(reached).all() & (flits > 3))
     bench.cover("fault", ~error & block.fault.any())
     bench.cover("both", error & Cat(outside).any())
-
-
-PROPERTIES = (
-    Property(
-        "guard.window",
-        "no address outside the window passes, and each is a fault a cycle later; all others pass",
-        window,
-        ({"address_width": 4}, {"address_width": 8}, {"address_width": 24}),
-    ),
-)

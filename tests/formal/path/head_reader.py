@@ -9,10 +9,10 @@ from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.formats import sequence_width
 from multitree.nic.layouts import FLOW_ENTRY, head_layout
 from multitree.nic.receive.head_reader import HeadReader
-from tests.formal.bench import Property, driven
+from tests.formal.bench import driven, holds
 from tests.formal.path.header_check import small_config
 
-__all__ = ["PROPERTIES"]
+_SIZES = ({"address_width": 4}, {"address_width": 8})
 
 WAVES_CYCLES = 22
 """Cycles searched for waves and for heads: two of them, and what is beyond, take 14."""
@@ -42,8 +42,12 @@ def _head_reader(bench, config, sequence):
     return block
 
 
+@holds("head_reader.window", *_SIZES[:1])
 def window(bench, *, address_width):
-    """Whatever an entry that passes the check and whatever the flits say."""
+    """A message that is right lies in the window, and follows the one before it in its flow.
+
+    Whatever an entry that passes the check and whatever the flits say.
+    """
     m, config = bench.m, small_config(address_width, 2, forward_flits=32)
     block = _head_reader(bench, config, bench.free("sequence", sequence_width(config)))
     m.submodules.flow_check = check = FlowCheck(config)
@@ -84,8 +88,9 @@ def window(bench, *, address_width):
     bench.cover("follows", right & follows & (message.op == 1))
 
 
+@holds("head_reader.once", *_SIZES)
 def once(bench, *, address_width):
-    """In one collective each message of a flow is right once, and none by a broken entry."""
+    """Each message of a flow is right once per collective, none by an entry that flipped."""
     m, config = bench.m, small_config(address_width, 2, forward_flits=32)
     block = _head_reader(bench, config, bench.constant("sequence", sequence_width(config)))
     entry = bench.constant("entry", FLOW_ENTRY.size)
@@ -102,8 +107,9 @@ def once(bench, *, address_width):
     bench.cover("message", came & (entry[32:64] == 3))
 
 
+@holds("head_reader.order", *_SIZES)
 def order(bench, *, address_width):
-    """Each flit goes to the message whose head came last, and none is lost, while all is right."""
+    """Messages say what their heads said, and each flit which of them it belongs to."""
     m, config = bench.m, small_config(address_width, 2, forward_flits=32)
     block = _head_reader(bench, config, bench.free("sequence", sequence_width(config)))
     flit, head = block.flits.payload, head_layout(config)
@@ -134,8 +140,9 @@ def order(bench, *, address_width):
     bench.cover("second", mine & offered & (number == 1))
 
 
+@holds("head_reader.heads", *_SIZES[:1], depth=WAVES_CYCLES, quick_depth=16)
 def heads(bench, *, address_width):
-    """A message that is right has a head of this collective, of its flow's size and port."""
+    """A message is right only if its head is of this collective, of its flow's size and port."""
     m, config = bench.m, small_config(address_width, 2, forward_flits=32)
     block = _head_reader(bench, config, bench.constant("sequence", sequence_width(config)))
     entry = data.View(FLOW_ENTRY, bench.constant("entry", FLOW_ENTRY.size))
@@ -166,8 +173,15 @@ def heads(bench, *, address_width):
     bench.cover("wrong", block.messages.valid & ~goods.bit_select(messages, 1))
 
 
+@holds(
+    "head_reader.waves",
+    {"address_width": 4, "wave_width": 1},
+    {"address_width": 4, "wave_width": 2},
+    depth=WAVES_CYCLES,
+    quick_depth=16,
+)
 def waves(bench, *, address_width, wave_width):
-    """In one collective each wave of a message is right once, in order, at its own place."""
+    """Each wave of a message is right once, in order, at its own place, which is an address."""
     m, config = bench.m, small_config(address_width, 2, wave_width, 32)
     block = _head_reader(bench, config, bench.constant("sequence", sequence_width(config)))
     run, last_wave = block.run, bench.constant("last_wave", wave_width)
@@ -187,42 +201,3 @@ def waves(bench, *, address_width, wave_width):
     bench.check(~right | message.single | (place < 1 << address_width))
     bench.cover("second", right & (came == 1) & (entry.size == 3))
     bench.cover("beyond", block.messages.valid & (message.code == FaultCode.OUT_OF_WINDOW))
-
-
-_SIZES = ({"address_width": 4}, {"address_width": 8})
-PROPERTIES = (
-    Property(
-        "head_reader.window",
-        "a message that is right lies in the window, and follows the one before it in its flow",
-        window,
-        _SIZES[:1],
-    ),
-    Property(
-        "head_reader.once",
-        "each message of a flow is right once per collective, none by an entry that flipped",
-        once,
-        _SIZES,
-    ),
-    Property(
-        "head_reader.order",
-        "messages say what their heads said, and each flit which of them it belongs to",
-        order,
-        _SIZES,
-    ),
-    Property(
-        "head_reader.heads",
-        "a message is right only if its head is of this collective, of its flow's size and port",
-        heads,
-        _SIZES[:1],
-        depth=WAVES_CYCLES,
-        quick_depth=16,
-    ),
-    Property(
-        "head_reader.waves",
-        "each wave of a message is right once, in order, at its own place, which is an address",
-        waves,
-        ({"address_width": 4, "wave_width": 1}, {"address_width": 4, "wave_width": 2}),
-        depth=WAVES_CYCLES,
-        quick_depth=16,
-    ),
-)

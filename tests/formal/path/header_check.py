@@ -13,17 +13,20 @@ from multitree.nic.receive.duplicate_filter import DuplicateFilter
 from multitree.nic.receive.header_check import HeaderCheck
 from multitree.nic.receive.receiver import Receiver
 from multitree.nic.reduce.reducer import Reducer
-from tests.formal.bench import Property, driven
+from tests.formal.bench import driven, holds
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
 
-__all__ = ["PROPERTIES", "small_config"]
+__all__ = ["small_config"]
 
 WAVES_CYCLES = 22
 """Cycles searched for waves: two of them, of three flits each, take 20."""
 
 
+@holds(
+    "flow_check.window", {"num_ports": 1, "address_width": 4}, {"num_ports": 8, "address_width": 24}
+)
 def flow_check(bench, *, num_ports, address_width):
-    """An entry that passes names existing ports, no child twice, and lies in the window."""
+    """An entry that passes lies in the window and names existing ports, none twice."""
     m = bench.m
     config = Config(num_ports=num_ports, address_width=address_width)
     m.submodules.block = block = FlowCheck(config)
@@ -85,8 +88,17 @@ def small_config(address_width, submessage_flits, wave_width=0, forward_flits=0)
     )
 
 
+@holds(
+    "header_check.window",
+    {"address_width": 4, "submessage_flits": 2},
+    {"address_width": 4, "submessage_flits": 4},
+    quick_depth=14,
+)
 def window(bench, *, address_width, submessage_flits):
-    """Whatever an entry that passes the check and whatever the flits say."""
+    """No address outside the window, whatever entry and flits; nothing while faulted.
+
+    Whatever an entry that passes the check and whatever the flits say.
+    """
     m = bench.m
     config = small_config(address_width, submessage_flits)
     block = _header_check(bench, config, bench.free("sequence", sequence_width(config)))
@@ -119,8 +131,13 @@ def window(bench, *, address_width, submessage_flits):
     bench.cover("sibling", block.items.valid & block.query.valid)
 
 
+@holds(
+    "header_check.once",
+    {"address_width": 4, "submessage_flits": 2},
+    {"address_width": 4, "submessage_flits": 4},
+)
 def once(bench, *, address_width, submessage_flits):
-    """In one collective each message of a flow is admitted once, and none by a broken entry."""
+    """Each message of a flow comes in once per collective, none by an entry that flipped."""
     m = bench.m
     config = small_config(address_width, submessage_flits)
     block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
@@ -173,8 +190,14 @@ def _sibling_count(bench, block, head, sibling):
     return now
 
 
+@holds(
+    "header_check.heads",
+    {"submessage_flits": 2, "wave_width": 0},
+    {"submessage_flits": 2, "wave_width": 1},
+    quick_depth=14,
+)
 def heads(bench, *, submessage_flits, wave_width):
-    """Nothing comes in but what its head, its kind and the child before it allow."""
+    """A flit comes in as its head, its kind and its flow's entry allow, behind the child before."""
     m, config = bench.m, small_config(4, submessage_flits, wave_width)
     block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
     run, item, empty = block.run, block.items.payload, block.empty.valid
@@ -220,8 +243,15 @@ def heads(bench, *, submessage_flits, wave_width):
     bench.cover("empty", empty & follows)
 
 
+@holds(
+    "header_check.waves",
+    {"address_width": 4, "submessage_flits": 2, "wave_width": 1},
+    {"address_width": 4, "submessage_flits": 4, "wave_width": 2},
+    depth=WAVES_CYCLES,
+    quick_depth=16,
+)
 def waves(bench, *, address_width, submessage_flits, wave_width):
-    """In one collective each wave of a message is admitted once, in order, to its own place."""
+    """Each wave of a message comes in once, in order, at its own place, counted as its own."""
     m = bench.m
     config = small_config(address_width, submessage_flits, wave_width)
     block = _header_check(bench, config, bench.constant("sequence", sequence_width(config)))
@@ -269,8 +299,9 @@ def waves(bench, *, address_width, submessage_flits, wave_width):
     bench.cover("beyond", refused & (came == 2) & (last_wave == 1))
 
 
+@holds("header_check.asks", {"wave_width": 0}, {"wave_width": 1})
 def asks(bench, *, wave_width):
-    """The duplicate filter is asked and told of the head in hand, and forgets with the tables."""
+    """The duplicate filter is asked about the head in hand; none of another collective passes."""
     m, config = bench.m, small_config(4, 2, wave_width)
     duplicates = hollow(DuplicateFilter)(config)
     hand_out(bench, "multitree.nic.receive.header_check.DuplicateFilter", duplicates)
@@ -300,8 +331,9 @@ def asks(bench, *, wave_width):
     bench.cover("late", checked & other)
 
 
+@holds("receiver.joins", {"address_width": 4}, {"address_width": 12})
 def receiver(bench, *, address_width):
-    """Every sub-message that is in is reported once, with payload or without; so are faults."""
+    """Each sub-message that is in is reported once, with payload or without; so are faults."""
     m = bench.m
     config = small_config(address_width, 2)
     header_check, reducer = hollow(HeaderCheck)(config), hollow(Reducer)(config)
@@ -330,65 +362,3 @@ def receiver(bench, *, address_width):
     bench.check(block.fault == bench.past(header_check.fault))
     bench.check(block.wait.flow == bench.past(header_check.wait.flow))
     bench.cover("both", was_empty & bench.past(bench.past(bench.past(arrival.valid))))
-
-
-PROPERTIES = (
-    Property(
-        "flow_check.window",
-        "an entry that passes lies in the window and names existing ports, none twice",
-        flow_check,
-        ({"num_ports": 1, "address_width": 4}, {"num_ports": 8, "address_width": 24}),
-    ),
-    Property(
-        "receiver.joins",
-        "each sub-message that is in is reported once, with payload or without; so are faults",
-        receiver,
-        ({"address_width": 4}, {"address_width": 12}),
-    ),
-    Property(
-        "header_check.window",
-        "no address outside the window, whatever entry and flits; nothing while faulted",
-        window,
-        (
-            {"address_width": 4, "submessage_flits": 2},
-            {"address_width": 4, "submessage_flits": 4},
-        ),
-        quick_depth=14,
-    ),
-    Property(
-        "header_check.once",
-        "each message of a flow comes in once per collective, none by an entry that flipped",
-        once,
-        (
-            {"address_width": 4, "submessage_flits": 2},
-            {"address_width": 4, "submessage_flits": 4},
-        ),
-    ),
-    Property(
-        "header_check.heads",
-        "a flit comes in as its head, its kind and its flow's entry allow, behind the child before",
-        heads,
-        (
-            {"submessage_flits": 2, "wave_width": 0},
-            {"submessage_flits": 2, "wave_width": 1},
-        ),
-        quick_depth=14,
-    ),
-    Property(
-        "header_check.asks",
-        "the duplicate filter is asked about the head in hand; none of another collective passes",
-        asks,
-        ({"wave_width": 0}, {"wave_width": 1}),
-    ),
-    Property(
-        "header_check.waves",
-        "each wave of a message comes in once, in order, at its own place, counted as its own",
-        waves,
-        (
-            {"address_width": 4, "submessage_flits": 2, "wave_width": 1},
-            {"address_width": 4, "submessage_flits": 4, "wave_width": 2},
-        ),
-        depth=WAVES_CYCLES,
-        quick_depth=16,
-    ),
-)

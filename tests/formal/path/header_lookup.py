@@ -9,9 +9,9 @@ from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, head_layout
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.signatures import Verdict
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 
-__all__ = ["PROPERTIES"]
+_SIZES = ({"num_classes": 2, "address_width": 4}, {"num_classes": 1, "address_width": 6})
 
 GATHER = 1
 HEAD_CYCLES = 7
@@ -106,8 +106,11 @@ def _first_wrong(reasons):
     return code
 
 
+@holds("header_lookup.outcome", *_SIZES)
 def outcome(bench, *, num_classes, address_width):
-    """Every head ends in one fault that names why, or in one claim that is right."""
+    """Each head is looked up and ends in one fault that names why, or in one claim; opened on its
+    own channel, of this collective also when its claim is answered late.
+    """
     test = _Bench(bench, num_classes=num_classes, address_width=address_width)
     block, head, run = test.block, test.head, test.block.run
     asks, reads, known, reservations = test.follow()
@@ -164,8 +167,9 @@ def outcome(bench, *, num_classes, address_width):
     bench.cover("broken", known & (block.fault == FaultCode.TABLE_PARITY))
 
 
+@holds("header_lookup.place", {"num_classes": 2, "address_width": 4}, quick_depth=16)
 def place(bench, *, num_classes, address_width):
-    """What an opened message is notified of its place is what the entry and the verdict say."""
+    """An opened message's place is its chunk, or its slot exactly if it is staged."""
     test = _Bench(bench, num_classes=num_classes, address_width=address_width)
     block, head, entry, place = test.block, test.head, test.entry, test.block.place
     # The sequencer answers in the fourth cycle (`sequencer.answers`).
@@ -195,6 +199,7 @@ def place(bench, *, num_classes, address_width):
     bench.cover("slot", block.opened.any() & staged & (head.order == 3) & (entry.size == 3))
 
 
+@holds("header_lookup.turns", *_SIZES)
 def turns(bench, *, num_classes, address_width):
     """A head that waits is passed over once by each other channel of its parity at most."""
     m = bench.m
@@ -209,28 +214,3 @@ def turns(bench, *, num_classes, address_width):
         m.d.sync += passed.eq(passed + 1)
     bench.check(passed < num_classes)
     bench.cover("passed", stands & (passed == num_classes - 1) & ~test.taken)
-
-
-_SIZES = ({"num_classes": 2, "address_width": 4}, {"num_classes": 1, "address_width": 6})
-PROPERTIES = (
-    Property(
-        "header_lookup.outcome",
-        "each head is looked up and ends in one fault that names why, or in one claim; opened on"
-        " its own channel, of this collective also when its claim is answered late",
-        outcome,
-        _SIZES,
-    ),
-    Property(
-        "header_lookup.place",
-        "an opened message's place is its chunk, or its slot exactly if it is staged",
-        place,
-        ({"num_classes": 2, "address_width": 4},),
-        quick_depth=16,
-    ),
-    Property(
-        "header_lookup.turns",
-        "a head that waits is passed over once by each other channel of its parity at most",
-        turns,
-        _SIZES,
-    ),
-)

@@ -7,9 +7,10 @@ from multitree.nic.control.checker import FlowCheck
 from multitree.nic.driver.config import Config
 from multitree.nic.layouts import job_layout
 from multitree.nic.send.issuer import Issuer
-from tests.formal.bench import Property, driven
+from tests.formal.bench import driven, holds
 
-__all__ = ["PROPERTIES"]
+_SIZES = ({"submessage_flits": 2}, {"submessage_flits": 4})
+_WAVES = tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1))
 
 
 def _config(submessage_flits, wave_width=0, shared=False):
@@ -62,6 +63,17 @@ def _tracker(bench, block, job, config):
     return count
 
 
+@holds(
+    "issuer.waves",
+    *_WAVES,
+    claim="the same of the count of the job's own wave, which its descriptor names",
+)
+@holds(
+    "issuer.dependency",
+    *_SIZES,
+    {"submessage_flits": 2, "shared": True},
+    claim="no descriptor, and with cut-through no read, before its dependency's count",
+)
 def dependency(bench, *, submessage_flits, wave_width=0, shared=False):
     """A descriptor, and with cut-through each read, only after the count it needs of its wave."""
     config = _config(submessage_flits, wave_width, shared)
@@ -90,8 +102,9 @@ def dependency(bench, *, submessage_flits, wave_width=0, shared=False):
         bench.check(~described | (block.descriptors.payload.wave == job.wave))
 
 
+@holds("issuer.reads", *_SIZES)
 def reads(bench, *, submessage_flits):
-    """Per job one descriptor, and the reads of its chunk, each once and in order."""
+    """One descriptor per job, reads base..base+size once and in order, within the queue."""
     m = bench.m
     config = _config(submessage_flits)
     block, job, place = _issuer(bench, config)
@@ -120,8 +133,9 @@ def _describes(descriptor, job):
     return Cat(getattr(descriptor, name) == getattr(job, name) for name in names).all()
 
 
+@holds("issuer.progress", *_SIZES)
 def progress(bench, *, submessage_flits):
-    """Nobody stands in the way: a read in every cycle, and the next job is taken."""
+    """With an open framer, memory and dependency a job ends within its size and 4 cycles."""
     m = bench.m
     config = _config(submessage_flits)
     m.submodules.block = block = Issuer(config)
@@ -149,8 +163,12 @@ def progress(bench, *, submessage_flits):
     bench.cover("long", block.jobs.ready & (waited > 8))
 
 
+@holds("issuer.window", *_SIZES, quick_depth=9)
 def window(bench, *, submessage_flits):
-    """Whatever a flow's entry says: if the check lets it pass, no read is outside the window."""
+    """No read outside the window, whatever the entry.
+
+    Whatever a flow's entry says: if the check lets it pass, no read is outside the window.
+    """
     m = bench.m
     config = _config(submessage_flits)
     block, _, _ = _issuer(bench, config)
@@ -170,40 +188,3 @@ def window(bench, *, submessage_flits):
     inside = (address >= block.run.window_base) & (address < end)
     bench.check(~block.reads.valid | inside)
     bench.cover("read", block.reads.valid & (address == end - 1))
-
-
-_SIZES = ({"submessage_flits": 2}, {"submessage_flits": 4})
-_WAVES = tuple(sizes | {"wave_width": width} for width, sizes in enumerate(_SIZES, start=1))
-PROPERTIES = (
-    Property(
-        "issuer.dependency",
-        "no descriptor, and with cut-through no read, before its dependency's count",
-        dependency,
-        (*_SIZES, {"submessage_flits": 2, "shared": True}),
-    ),
-    Property(
-        "issuer.waves",
-        "the same of the count of the job's own wave, which its descriptor names",
-        dependency,
-        _WAVES,
-    ),
-    Property(
-        "issuer.reads",
-        "one descriptor per job, reads base..base+size once and in order, within the queue",
-        reads,
-        _SIZES,
-    ),
-    Property(
-        "issuer.progress",
-        "with an open framer, memory and dependency a job ends within its size and 4 cycles",
-        progress,
-        _SIZES,
-    ),
-    Property(
-        "issuer.window",
-        "no read outside the window, whatever the entry",
-        window,
-        _SIZES,
-        quick_depth=9,
-    ),
-)

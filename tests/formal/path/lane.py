@@ -7,9 +7,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.config import Config
 from multitree.nic.receive.header_lookup import place_layout
 from multitree.nic.receive.shared_lane import SharedLane
-from tests.formal.bench import Property, Watch
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import Watch, holds
 
 AHEAD_FLITS = 3
 """Places of the queue of payload, in the place of 16: its length decides when, not what."""
@@ -81,8 +79,9 @@ class _Bench:
         return self.block.items.valid & self.block.items.ready
 
 
+@holds("lane.places", {"address_width": 4}, {"address_width": 6})
 def places(bench, *, address_width):
-    """Messages go to their places one after the other, flit by flit; what is wrong goes nowhere."""
+    """Each message goes to the place that it was given, flit by flit, one after the other."""
     m = bench.m
     test = _Bench(bench, address_width=address_width, unwritten_width=3, faults=True)
     block, moved = test.block, test.moved()
@@ -128,8 +127,11 @@ def places(bench, *, address_width):
     bench.cover("stopped", run.faulted & bench.past(offers))
 
 
+@holds("lane.flits", {"address_width": 4})
 def flits(bench, *, address_width):
-    """Payload goes once, in order; its kinds are held against its place; heads are looked up."""
+    """Payload goes once, in order, heads to the lookup; what is not of its place's length is
+    reported and goes nowhere; nothing else stands that has place and turn.
+    """
     m = bench.m
     test = _Bench(bench, address_width=address_width, unwritten_width=3, faults=False)
     block, moved, kind = test.block, test.moved(), test.kind
@@ -255,8 +257,15 @@ class _Waiter:
             m.d.sync += self.since.eq(self.since + 1)
 
 
+@holds(
+    "lane.turn",
+    {"address_width": 4, "unwritten_width": 3},
+    {"address_width": 4, "unwritten_width": 5},
+)
 def turn(bench, *, address_width, unwritten_width):
-    """What waits goes when its turn has come, or when what it is added to is in memory."""
+    """What waits goes no sooner than its turn, or than each flit that it is added to is
+    acknowledged.
+    """
     m = bench.m
     sizes = {"address_width": address_width, "unwritten_width": unwritten_width}
     test = _Bench(bench, **sizes, faults=False)
@@ -274,30 +283,3 @@ def turn(bench, *, address_width, unwritten_width):
     bench.check(~first | waiter.turn_came | (count < behind))
     bench.cover("reported", waiter.offers & ~waiter.ended & (waiter.done == 2))
     bench.cover("behind", waiter.offers & ~waiter.turn_came & (waiter.done == 2) & (count != 0))
-
-
-PROPERTIES = (
-    Property(
-        "lane.places",
-        "each message goes to the place that it was given, flit by flit, one after the other",
-        places,
-        ({"address_width": 4}, {"address_width": 6}),
-    ),
-    Property(
-        "lane.flits",
-        "payload goes once, in order, heads to the lookup; what is not of its place's length is"
-        " reported and goes nowhere; nothing else stands that has place and turn",
-        flits,
-        ({"address_width": 4},),
-    ),
-    Property(
-        "lane.turn",
-        "what waits goes no sooner than its turn, or than each flit that it is added to is"
-        " acknowledged",
-        turn,
-        (
-            {"address_width": 4, "unwritten_width": 3},
-            {"address_width": 4, "unwritten_width": 5},
-        ),
-    ),
-)

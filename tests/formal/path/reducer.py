@@ -5,11 +5,8 @@ from amaranth import Cat, Module, Mux, Signal
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.nic.driver.config import Config
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
-from tests.formal.bench import Property, Watch, driven
+from tests.formal.bench import Watch, driven, holds
 from tests.formal.stand_ins import hollow
-
-__all__ = ["PROPERTIES"]
-
 
 BOUND_CYCLES = 12
 """Cycles searched for the whole reducer, which is too much for a proof without bound."""
@@ -57,8 +54,12 @@ def _mark(mark):
     return Cat(mark.op, mark.last, mark.flow[:2], mark.count[:2])
 
 
+@holds("acknowledger.arrivals", {"memory_queue_flits": 4}, {"memory_queue_flits": 5})
 def acknowledger(bench, *, memory_queue_flits):
-    """Alone: writes, ends, marks and acknowledgements come as they like."""
+    """No arrival before all writes of its sub-message are acknowledged; queue never exceeded.
+
+    Alone: writes, ends, marks and acknowledgements come as they like.
+    """
     m = bench.m
     config = Config(memory_queue_flits=memory_queue_flits, address_width=4, submessage_flits=2)
     m.submodules.block = block = Acknowledger(config)
@@ -133,8 +134,15 @@ def _reducer(bench, memory_queue_flits, adder_cycles, tells=False):
     return block
 
 
+@holds(
+    "reducer.writes",
+    {"memory_queue_flits": 4, "adder_cycles": 1, "bit": 0},
+    {"memory_queue_flits": 4, "adder_cycles": 4, "bit": 3},
+    depth=BOUND_CYCLES,
+    quick_depth=9,
+)
 def reducer_writes(bench, *, memory_queue_flits, adder_cycles, bit):
-    """Each flit is written once, in order, at its own address."""
+    """Each flit written once, in order, at its address; reads and writes within the queue."""
     block = _reducer(bench, memory_queue_flits, adder_cycles, tells=True)
     item, wrote = block.items.payload, block.write.valid & block.write.ready
     took = block.items.valid & block.items.ready
@@ -175,8 +183,17 @@ def reducer_writes(bench, *, memory_queue_flits, adder_cycles, bit):
     bench.cover("full", watch.held == memory_queue_flits)
 
 
+@holds(
+    "reducer.arrivals",
+    {"memory_queue_flits": 4, "adder_cycles": 1},
+    {"memory_queue_flits": 4, "adder_cycles": 4},
+    depth=BOUND_CYCLES,
+    quick_depth=9,
+)
 def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
-    """An arrival follows the acknowledgement of every write of its sub-message."""
+    """No arrival before every write of its sub-message is acknowledged; marks in order; idle means
+    that all that was taken is reported.
+    """
     block = _reducer(bench, memory_queue_flits, adder_cycles)
     item, ack = block.items.payload, block.write.ack
     unacked = Signal(range(memory_queue_flits + 2))
@@ -198,8 +215,14 @@ def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
     bench.check(~(block.idle | bench.past(block.idle)) | ~block.arrival.valid)
 
 
+@holds(
+    "reducer.progress",
+    {"memory_queue_flits": 4, "adder_cycles": 1},
+    {"memory_queue_flits": 4, "adder_cycles": 4},
+    depth=18,
+)
 def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
-    """With a memory that answers at once no flit stays, and a next one is taken."""
+    """With a memory that answers, something moves every adder + 5 cycles, or it is idle."""
     m = bench.m
     block = _block(bench, memory_queue_flits, adder_cycles)
     fetches, writes = block.fetch.valid, block.write.valid
@@ -216,46 +239,3 @@ def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
     m.d.sync += still.eq(Mux(stands, still + 1, 0))
     bench.check(still <= limit_cycles)
     bench.cover("arrival", block.arrival.valid & block.arrival.last)
-
-
-PROPERTIES = (
-    Property(
-        "acknowledger.arrivals",
-        "no arrival before all writes of its sub-message are acknowledged; queue never exceeded",
-        acknowledger,
-        ({"memory_queue_flits": 4}, {"memory_queue_flits": 5}),
-    ),
-    Property(
-        "reducer.writes",
-        "each flit written once, in order, at its address; reads and writes within the queue",
-        reducer_writes,
-        (
-            {"memory_queue_flits": 4, "adder_cycles": 1, "bit": 0},
-            {"memory_queue_flits": 4, "adder_cycles": 4, "bit": 3},
-        ),
-        depth=BOUND_CYCLES,
-        quick_depth=9,
-    ),
-    Property(
-        "reducer.arrivals",
-        "no arrival before every write of its sub-message is acknowledged; marks in order; idle"
-        " means that all that was taken is reported",
-        reducer_arrivals,
-        (
-            {"memory_queue_flits": 4, "adder_cycles": 1},
-            {"memory_queue_flits": 4, "adder_cycles": 4},
-        ),
-        depth=BOUND_CYCLES,
-        quick_depth=9,
-    ),
-    Property(
-        "reducer.progress",
-        "with a memory that answers, something moves every adder + 5 cycles, or it is idle",
-        reducer_progress,
-        (
-            {"memory_queue_flits": 4, "adder_cycles": 1},
-            {"memory_queue_flits": 4, "adder_cycles": 4},
-        ),
-        depth=18,
-    ),
-)

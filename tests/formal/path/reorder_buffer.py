@@ -7,9 +7,9 @@ from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import CONTRIBUTION, FLOW_ENTRY, SHARED_FLOW
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
-from tests.formal.bench import Property, Watch
+from tests.formal.bench import Watch, holds
 
-__all__ = ["PROPERTIES"]
+_SIZES = ({"address_width": 4}, {"address_width": 5})
 
 QUEUE_FLITS = 4
 BOUND_CYCLES = 16
@@ -66,8 +66,11 @@ class _Bench:
         self.unanswered = unanswered
 
 
+@holds("reorder_buffer.reads", {"address_width": 4}, depth=BOUND_CYCLES)
 def reads(bench, *, address_width):
-    """A job reads its slot and adds it to its chunk, one flit after the other, and is over then."""
+    """Each job reads its own slot and is added to its chunk, each flit once, in order; an entry of
+    wrong parity is reported and nothing is read by it.
+    """
     m = bench.m
     test = _Bench(bench, address_width=address_width)
     block, job, entry, item = test.block, test.job, test.entry, test.block.items.payload
@@ -118,8 +121,9 @@ def reads(bench, *, address_width):
     bench.cover("broken", broken)
 
 
+@holds("reorder_buffer.payload", *_SIZES)
 def payload(bench, *, address_width):
-    """What memory gave goes to the reducer once and in order."""
+    """What memory gave is added once, in order; reads within the queue."""
     test = _Bench(bench, address_width=address_width)
     block = test.block
     watch = Watch(
@@ -134,8 +138,9 @@ def payload(bench, *, address_width):
     bench.cover("full", watch.held == QUEUE_FLITS)
 
 
+@holds("reorder_buffer.progress", {"address_width": 4}, quick_depth=20)
 def progress(bench, *, address_width):
-    """With a memory that answers at once a job is over its size and some cycles later."""
+    """With a memory that answers, a job is over 8 cycles and one per flit later."""
     m = bench.m
     test = _Bench(bench, address_width=address_width)
     block = test.block
@@ -152,29 +157,3 @@ def progress(bench, *, address_width):
     bench.check(~known | (waited <= size + JOB_CYCLES + 2))
     bench.check(waited <= (1 << address_width) + JOB_CYCLES + 2)
     bench.cover("long", known & (size == 7))
-
-
-_SIZES = ({"address_width": 4}, {"address_width": 5})
-PROPERTIES = (
-    Property(
-        "reorder_buffer.reads",
-        "each job reads its own slot and is added to its chunk, each flit once, in order; an entry"
-        " of wrong parity is reported and nothing is read by it",
-        reads,
-        ({"address_width": 4},),
-        depth=BOUND_CYCLES,
-    ),
-    Property(
-        "reorder_buffer.payload",
-        "what memory gave is added once, in order; reads within the queue",
-        payload,
-        _SIZES,
-    ),
-    Property(
-        "reorder_buffer.progress",
-        "with a memory that answers, a job is over 8 cycles and one per flit later",
-        progress,
-        ({"address_width": 4},),
-        quick_depth=20,
-    ),
-)

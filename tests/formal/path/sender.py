@@ -7,9 +7,13 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.config import Config
 from multitree.nic.layouts import head_layout
 from multitree.nic.send.sender import Sender
-from tests.formal.bench import Property, Watch, driven, steady
+from tests.formal.bench import Watch, driven, holds, steady
 
-__all__ = ["PROPERTIES"]
+_SIZES = (
+    {"submessage_flits": 2, "packets": True},
+    {"submessage_flits": 2, "packets": False},
+    {"submessage_flits": 4, "packets": True},
+)
 
 QUEUE_FLITS = 4
 BOUND_CYCLES = 13
@@ -47,6 +51,20 @@ def _sender(bench, submessage_flits, packets, wave_width=0):
     return block, config
 
 
+@holds(
+    "sender.waves",
+    *tuple(sizes | {"wave_width": 2} for sizes in _SIZES[:2]),
+    depth=BOUND_CYCLES,
+    quick_depth=9,
+    claim="the same, and each head of a message names its job's wave",
+)
+@holds(
+    "sender.framing",
+    *_SIZES,
+    depth=BOUND_CYCLES,
+    quick_depth=9,
+    claim="each job is one message: its head, as many flits as it has, tails where they belong",
+)
 def framing(bench, *, submessage_flits, packets, wave_width=0):
     """One arbitrary job: a head that names it, then its flits, tails exactly where they belong."""
     m = bench.m
@@ -83,8 +101,9 @@ def framing(bench, *, submessage_flits, packets, wave_width=0):
     bench.cover("tail", moves & (left == 1) & (place == 0))
 
 
+@holds("sender.payload", *_SIZES, depth=BOUND_CYCLES, quick_depth=9)
 def payload(bench, *, submessage_flits, packets):
-    """Between heads go the data that memory gave, each once and in order; idle means none left."""
+    """Data from memory go out once and in order; reads within the queue; idle means none left."""
     block, _ = _sender(bench, submessage_flits, packets)
     kind = block.flits.payload.kind
     is_data = (kind == Kind.BODY) | (kind == Kind.TAIL)
@@ -100,36 +119,3 @@ def payload(bench, *, submessage_flits, packets):
     steady(bench, block.flits.valid, block.flits.ready, shown)
     bench.check(~block.idle | (watch.held == 0))
     bench.cover("full", watch.held == QUEUE_FLITS)
-
-
-_SIZES = (
-    {"submessage_flits": 2, "packets": True},
-    {"submessage_flits": 2, "packets": False},
-    {"submessage_flits": 4, "packets": True},
-)
-PROPERTIES = (
-    Property(
-        "sender.framing",
-        "each job is one message: its head, as many flits as it has, tails where they belong",
-        framing,
-        _SIZES,
-        depth=BOUND_CYCLES,
-        quick_depth=9,
-    ),
-    Property(
-        "sender.waves",
-        "the same, and each head of a message names its job's wave",
-        framing,
-        tuple(sizes | {"wave_width": 2} for sizes in _SIZES[:2]),
-        depth=BOUND_CYCLES,
-        quick_depth=9,
-    ),
-    Property(
-        "sender.payload",
-        "data from memory go out once and in order; reads within the queue; idle means none left",
-        payload,
-        _SIZES,
-        depth=BOUND_CYCLES,
-        quick_depth=9,
-    ),
-)

@@ -8,9 +8,7 @@ from multitree.nic.driver.config import Config
 from multitree.nic.layouts import mark_layout
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
-from tests.formal.bench import Property
-
-__all__ = ["PROPERTIES"]
+from tests.formal.bench import holds
 
 REDUCE, GATHER = 0, 1
 EVENT_CYCLES = 4
@@ -235,8 +233,17 @@ def _control(test, settled, expects_result):
     return ends, swaps
 
 
+@holds(
+    "sequencer.order",
+    {"num_ports": 1, "num_flows": 1, "max_children": 2},
+    {"num_ports": 2, "num_flows": 2, "max_children": 2},
+    {"num_ports": 1, "num_flows": 1, "max_children": 3},
+    quick_depth=20,
+)
 def order(bench, *, num_ports, num_flows, max_children):
-    """Verdicts, turns, drains and reports of an arbitrary flow, collective by collective."""
+    """Contributions begin one by one, in order, once; each message counted once; no table's, no
+    collective's state meets another's.
+    """
     sizes = {"num_ports": num_ports, "num_flows": num_flows, "max_children": max_children}
     test = _Bench(bench, **sizes)
     m, flow, block = bench.m, test.flow, test.block
@@ -306,8 +313,11 @@ def _reports(test, settled, expects_result):
     bench.cover("sum", reported & ended & expects_result)
 
 
+@holds("sequencer.answers", {"num_ports": 2, "num_flows": 2}, {"num_ports": 3, "num_flows": 2})
 def answers(bench, *, num_ports, num_flows):
-    """A claim is passed over by each other port once at most; every event takes four cycles."""
+    """A claim is answered once each other port's and each message that is in was judged, four
+    cycles each, and in its fourth cycle at the earliest.
+    """
     test = _Bench(bench, num_ports=num_ports, num_flows=num_flows, max_children=2)
     m, block = bench.m, test.block
     m.d.comb += [block.phase.eq(bench.free("phase")), block.bank.eq(bench.constant("bank"))]
@@ -340,26 +350,3 @@ def answers(bench, *, num_ports, num_flows):
     behind = Signal()
     m.d.sync += behind.eq(asks & ~mine & (behind | came.any()))
     bench.cover("passed", mine & behind & (passed == num_ports - 1))
-
-
-PROPERTIES = (
-    Property(
-        "sequencer.answers",
-        "a claim is answered once each other port's and each message that is in was judged, four"
-        " cycles each, and in its fourth cycle at the earliest",
-        answers,
-        ({"num_ports": 2, "num_flows": 2}, {"num_ports": 3, "num_flows": 2}),
-    ),
-    Property(
-        "sequencer.order",
-        "contributions begin one by one, in order, once; each message counted once; no table's, no"
-        " collective's state meets another's",
-        order,
-        (
-            {"num_ports": 1, "num_flows": 1, "max_children": 2},
-            {"num_ports": 2, "num_flows": 2, "max_children": 2},
-            {"num_ports": 1, "num_flows": 1, "max_children": 3},
-        ),
-        quick_depth=20,
-    ),
-)

@@ -11,10 +11,8 @@ from multitree.nic.driver.config import Config
 from multitree.nic.layouts import mark_layout
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
-from tests.formal.bench import Property
+from tests.formal.bench import holds
 from tests.formal.stand_ins import free_outputs
-
-__all__ = ["PROPERTIES"]
 
 SPARED = 5
 """Places that queues of arrivals lack in the bench, and messages that ports then have fewer."""
@@ -77,8 +75,9 @@ class _AnyState(Elaboratable):
         return Module()
 
 
+@holds("sequencer.arrivals", {"num_ports": 3}, {"num_ports": 2})
 def arrivals(bench, *, num_ports):
-    """No message that is in is lost, however many come, whatever is known of their flows."""
+    """No message that is in is lost, however many come at once."""
     m = bench.m
     config = Config(
         num_ports=num_ports,
@@ -119,13 +118,3 @@ def arrivals(bench, *, num_ports):
             bench.assume(~more | ((under_way + reservation.valid) <= limit))
         bench.check(~queues[number].lost)
         bench.cover(f"full_{number}", under_way == limit)
-
-
-PROPERTIES = (
-    Property(
-        "sequencer.arrivals",
-        "no message that is in is lost, however many come at once",
-        arrivals,
-        ({"num_ports": 3}, {"num_ports": 2}),
-    ),
-)

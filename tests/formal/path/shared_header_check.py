@@ -14,10 +14,8 @@ from multitree.nic.receive.shared_receiver import SharedHeaderCheck, SharedRecei
 from multitree.nic.reduce.reducer import Reducer
 from multitree.nic.send.sender import Sender
 from multitree.nic.top.port import Port
-from tests.formal.bench import Property, steady
+from tests.formal.bench import holds, steady
 from tests.formal.stand_ins import free_outputs, hand_out, hollow
-
-__all__ = ["PROPERTIES"]
 
 
 def _tell(bench, item, name):
@@ -30,8 +28,13 @@ def _tell(bench, item, name):
     ]
 
 
+@holds("shared_header_check.turns", {"num_classes": 1}, {"num_classes": 2})
 def turns(bench, *, num_classes):
-    """Any lanes that keep what they offer: one at a time has the reducer, each in its turn."""
+    """What is offered stays until taken; no lane is passed over more than twice by each other; what
+    is found wrong is reported.
+
+    Any lanes that keep what they offer: one at a time has the reducer, each in its turn.
+    """
     m = bench.m
     config = Config(num_classes=num_classes, address_width=4)
     with patch("multitree.nic.receive.shared_receiver.SharedLane", hollow(SharedLane)):
@@ -109,8 +112,9 @@ def _faults(bench, block, header_lookup, lanes):
     bench.check(~some | header_lookup.fault.any() | (block.wait.awaited != nothing))
 
 
+@holds("shared_receiver.joins", {"memory_queue_flits": 4}, {"memory_queue_flits": 7})
 def receiver(bench, *, memory_queue_flits):
-    """Flits of links before staged ones, each stays; what is not acknowledged is counted."""
+    """Links before staging, each offer stays; a write not acknowledged is reported."""
     m = bench.m
     queue = memory_queue_flits
     config = Config(num_classes=1, address_width=4, memory_queue_flits=queue)
@@ -179,8 +183,9 @@ def _following(bench, following, moved, item, running):
     bench.cover("following", known & (following.order == 3))
 
 
+@holds("port.channels", {"num_classes": 1}, {"num_classes": 2}, {"num_classes": 0})
 def port(bench, *, num_classes):
-    """A flit goes out with a credit of its own channel; what comes goes to its own lane."""
+    """A flit goes with a credit of its own channel, arrivals to their lane; faults are reported."""
     m = bench.m
     config = Config(num_classes=num_classes, address_width=4, memory_queue_flits=4, buffer_flits=4)
     sizes = {"num_vcs": config.num_vcs, "flit_bytes": config.flit_bytes}
@@ -231,26 +236,3 @@ def port(bench, *, num_classes):
     if config.shared:
         bench.cover("no_credit", flits.valid & ~sent & (link.may_send != 0))
     bench.cover("queued", held == 2)
-
-
-PROPERTIES = (
-    Property(
-        "shared_header_check.turns",
-        "what is offered stays until taken; no lane is passed over more than twice by each other;"
-        " what is found wrong is reported",
-        turns,
-        ({"num_classes": 1}, {"num_classes": 2}),
-    ),
-    Property(
-        "shared_receiver.joins",
-        "links before staging, each offer stays; a write not acknowledged is reported",
-        receiver,
-        ({"memory_queue_flits": 4}, {"memory_queue_flits": 7}),
-    ),
-    Property(
-        "port.channels",
-        "a flit goes with a credit of its own channel, arrivals to their lane; faults are reported",
-        port,
-        ({"num_classes": 1}, {"num_classes": 2}, {"num_classes": 0}),
-    ),
-)
