@@ -179,7 +179,7 @@ def recording() -> Iterator[set[str]]:
 def of_rooms(names: set[str]) -> list[str]:
     """Those of some files that stand in the rooms."""
     known = {str(path): str(path.relative_to(ROOT)) for path in files(*ROOMS)}
-    real = {str(Path(name).resolve()) for name in names}
+    real = {str(Path(name).resolve()) for name in names.copy()}
     return sorted(known[name] for name in real & known.keys())
 
 
