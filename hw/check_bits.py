@@ -1,9 +1,7 @@
 """Check bits and parities of stored words, and queues that carry them."""
 
 from collections.abc import Iterable
-from functools import cache, reduce
-from itertools import combinations
-from math import comb
+from functools import reduce
 from operator import xor
 
 from amaranth import Cat, Const, Module, Signal, Value
@@ -11,14 +9,13 @@ from amaranth.hdl import Shape
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.codes import check_columns, check_width
 from multitree.hw.component import check_integer
 
 __all__ = [
     "TABLE_INPUTS",
     "Checked",
-    "check_columns",
     "check_of",
-    "check_width",
     "has_parity",
     "is_intact",
     "parity_of",
@@ -28,8 +25,6 @@ __all__ = [
 
 TABLE_INPUTS = 4
 """Inputs of a look-up table: what is added at once."""
-_WEIGHT = 3
-"""Check bits that each bit of a word goes into; odd, the least with which any two differ."""
 _GROUPS = 8
 """Groups of a parity, of which neighbouring bits of a word are in different ones."""
 
@@ -43,39 +38,6 @@ def sum_of(terms: Iterable[Value]) -> Value:
         groups = range(0, len(terms), TABLE_INPUTS)
         terms = [reduce(xor, terms[k : k + TABLE_INPUTS]) for k in groups]
     return terms[0]
-
-
-def check_width(width: int) -> int:
-    """Check bits of a word, such as 7 for 32 bits and 11 for 131: as few as give each of its bits
-    another three of them.
-    """
-    check_integer("Width", width, least=1)
-    bits = _WEIGHT
-    while comb(bits, _WEIGHT) < width:
-        bits += 1
-    return bits
-
-
-@cache
-def check_columns(width: int) -> tuple[int, ...]:
-    """Columns of the check matrix: for each bit of a word a mask of the check bits that it goes
-    into.
-
-    All columns are different and have an odd number of ones, so that no sum of up to three is zero:
-    the code has distance 4 (M. Y. Hsiao, "A Class of Optimal Minimum Odd-weight-column SEC-DED
-    Codes", IBM Journal of Research and Development 14(4), 1970).
-    """
-    left = list(combinations(range(check_width(width)), _WEIGHT))
-    loads = [0] * check_width(width)
-    columns = []
-    for _ in range(width):
-        # Such that each check bit has about as many bits to add.
-        chosen = min(left, key=lambda rows: (sorted((loads[k] for k in rows), reverse=True), rows))
-        left.remove(chosen)
-        for row in chosen:
-            loads[row] += 1
-        columns.append(sum(1 << row for row in chosen))
-    return tuple(columns)
 
 
 def check_of(word: Value) -> Value:

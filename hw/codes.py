@@ -1,6 +1,10 @@
 """Codes, sizes, depths and errors of blocks for software that has no Amaranth."""
 
 import enum
+import os
+from functools import cache
+from itertools import combinations
+from math import comb
 
 __all__ = [
     "AHEAD_FLITS",
@@ -11,6 +15,7 @@ __all__ = [
     "LATE_MESSAGES",
     "LEAST_STAGES",
     "MOST_STAGES",
+    "NO_INLINE",
     "PERIOD_CYCLES",
     "PORT_WIDTH",
     "QUEUED_HEADS",
@@ -21,6 +26,9 @@ __all__ = [
     "DType",
     "Kind",
     "VerilogError",
+    "check_columns",
+    "check_width",
+    "chosen_yosys",
     "flit_fields",
     "vc_width",
 ]
@@ -78,6 +86,10 @@ CHECK_WIDTH = 32
 SEQUENCE_WIDTH = 3
 """Bits of the number that counts flits on a link."""
 _KIND_WIDTH = 3
+_WEIGHT = 3
+"""Check bits that each bit of a word goes into; odd, the least with which any two differ."""
+NO_INLINE = "/*verilator no_inline_module*/"
+"""What marks a module that Verilator is to compile once for all its instances."""
 
 
 def vc_width(num_vcs: int) -> int:
@@ -95,6 +107,47 @@ def flit_fields(*, flit_bytes: int, num_vcs: int = 1) -> dict[str, int]:
         "check": CHECK_WIDTH,
         "payload": 8 * flit_bytes,
     }
+
+
+def check_width(width: int) -> int:
+    """Check bits of a word, such as 7 for 32 bits and 11 for 131: as few as give each of its bits
+    another three of them.
+    """
+    if width < 1:
+        raise ValueError(f"Width must be at least 1, not {width!r}")
+    bits = _WEIGHT
+    while comb(bits, _WEIGHT) < width:
+        bits += 1
+    return bits
+
+
+@cache
+def check_columns(width: int) -> tuple[int, ...]:
+    """Columns of the check matrix: for each bit of a word a mask of the check bits that it goes
+    into.
+
+    All columns are different and have an odd number of ones, so that no sum of up to three is zero:
+    the code has distance 4 (M. Y. Hsiao, "A Class of Optimal Minimum Odd-weight-column SEC-DED
+    Codes", IBM Journal of Research and Development 14(4), 1970).
+    """
+    left = list(combinations(range(check_width(width)), _WEIGHT))
+    loads = [0] * check_width(width)
+    columns = []
+    for _ in range(width):
+        # Such that each check bit has about as many bits to add.
+        chosen = min(left, key=lambda rows: (sorted((loads[k] for k in rows), reverse=True), rows))
+        left.remove(chosen)
+        for row in chosen:
+            loads[row] += 1
+        columns.append(sum(1 << row for row in chosen))
+    return tuple(columns)
+
+
+def chosen_yosys() -> str:
+    """Which Yosys Amaranth converts with, by AMARANTH_USE_YOSYS: the one installed with it, always
+    of the same version, unless the user asks for another.
+    """
+    return os.environ.setdefault("AMARANTH_USE_YOSYS", "builtin")
 
 
 class VerilogError(RuntimeError):

@@ -6,7 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import stay
-from multitree.hw.check_bits import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, is_intact
+from multitree.hw.codes import check_width
 from multitree.hw.component import check_integer
 from multitree.hw.stream import next_place
 

@@ -51,7 +51,7 @@ OPTIONAL_EXTRAS |= {"distributed", "pyarrow", "scalesim", "matplotlib"}
 SLOW_TO_LOAD = frozenset({"networkx", "amaranth", "rich"})
 # A host that drives a card, and a model, run without the language of the hardware.
 PLAIN = ("topology", "hw/codes.py", "nic/driver", "sim", "host")
-PLAIN_BUT = ("sim/emulator/library.py", "host/design")
+PLAIN_BUT = ("host/design",)
 FILE_LINES, BODY_LINES, ELABORATE_LINES = 400, 40, 60
 CAPTION_CHARACTERS = 80
 # Docstrings of what only our own modules call; algorithms and models explain themselves in more.

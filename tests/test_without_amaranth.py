@@ -11,7 +11,7 @@ from multitree.host.cli.main import COMMANDS
 _ALL_REDUCE = """
 import numpy as np
 from multitree import Communicator, torus
-with Communicator(torus(2, 2), engine="numpy") as communicator:
+with Communicator(torus(2, 2), engine="{}") as communicator:
     communicator.all_reduce(np.ones((4, 100), np.float32)).wait()
 """
 PROGRAMS = {
@@ -19,7 +19,7 @@ PROGRAMS = {
     "link model": "from multitree import LinkModel; LinkModel()",
     "analytic": "import multitree.sim.analytic.engine",
     "exact": "import multitree.sim.exact.engine",
-    "communicator": _ALL_REDUCE,
+    "communicator": _ALL_REDUCE.format("numpy"),
     "backend": "from multitree.torch import Options; Options()",
 }
 WRITE_VERILOG = {"verilog", "cocotb", "demo"}
@@ -56,6 +56,12 @@ def test_programs_without_rtl_load_no_amaranth(what):
     if what == "backend":
         pytest.importorskip("torch")
     assert not loads_amaranth(PROGRAMS[what])
+
+
+def test_rtl_runs_without_amaranth_once_its_verilog_is_in_the_cache():
+    program = _ALL_REDUCE.format("rtl")
+    loads_amaranth(program)
+    assert not loads_amaranth(program)
 
 
 def test_a_block_of_the_hardware_loads_amaranth():

@@ -9,7 +9,8 @@ from amaranth.lib.memory import Memory, MemoryData
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
-from multitree.hw.check_bits import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, is_intact
+from multitree.hw.codes import check_width
 from multitree.nic.control.checker import Checker
 from multitree.nic.control.register_file import Snapshot, writable
 from multitree.nic.driver.config import Config

@@ -6,7 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
-from multitree.hw.check_bits import check_of, check_width, is_intact
+from multitree.hw.check_bits import check_of, is_intact
+from multitree.hw.codes import check_width
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.formats import OP_GATHER

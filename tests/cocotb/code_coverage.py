@@ -5,8 +5,7 @@ import tempfile
 from pathlib import Path
 
 from multitree.nic.driver.config import MODULE_NAME
-from multitree.nic.interface import Interface
-from multitree.sim.emulator.library import cached_verilog
+from multitree.sim.emulator.library import interface_verilog
 from multitree.sim.emulator.verilator import verilator_home
 from tests.cocotb.bins import bins
 from tests.cocotb.coverage_exclusions import read_exclusions, settle
@@ -52,7 +51,7 @@ class Run:
     def __init__(self, folder, build_args=BUILD_ARGS):
         self._folder = folder
         # The CRC as it is emulated: the sums that it is built of are no control.
-        self._verilog = cached_verilog(Interface, CONFIG, name=MODULE_NAME, emulated=True)
+        self._verilog = interface_verilog(CONFIG)
         self.functional = run_benches(self._verilog, folder, build_args)
 
     def points(self):

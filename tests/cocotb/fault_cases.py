@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multitree.hw.check_bits import check_columns
+from multitree.hw.codes import check_columns
 from multitree.hw.link.link import Kind
 from multitree.nic.driver.commands import COMMIT
 from multitree.nic.driver.faults import Awaited, FaultCode

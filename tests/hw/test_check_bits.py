@@ -12,14 +12,13 @@ from amaranth.sim import Simulator
 
 from multitree.hw.check_bits import (
     Checked,
-    check_columns,
     check_of,
-    check_width,
     has_parity,
     is_intact,
     parity_of,
     parity_width,
 )
+from multitree.hw.codes import check_columns, check_width
 from multitree.hw.stream import Fifo, QuickFifo, Register
 from tests.hw.streams import PATTERNS, assert_refused, go, run, send
 

@@ -7,8 +7,9 @@ from amaranth import Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.codes import NO_INLINE
 from multitree.hw.component import add_instances
-from multitree.hw.export.verilog import NO_INLINE, generate
+from multitree.hw.export.verilog import generate
 from tests.hw.streams import assert_refused, run
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from multitree.hw.export import verilog
 from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
@@ -25,7 +26,7 @@ def generated(monkeypatch):
         names.append(name)
         return generate(component, name=name, **options)
 
-    monkeypatch.setattr(module, "generate", counted)
+    monkeypatch.setattr(verilog, "generate", counted)
     return names
 
 
@@ -72,7 +73,7 @@ def test_the_yosys_taken_by_default_is_no_other_one_afterwards(generated, monkey
 
 def test_another_yosys_generates_anew(generated, monkeypatch):
     monkeypatch.delenv("AMARANTH_USE_YOSYS", raising=False)
-    monkeypatch.setattr(module, "generate", lambda *_, name, **__: generated.append(name) or "")
+    monkeypatch.setattr(verilog, "generate", lambda *_, name, **__: generated.append(name) or "")
     cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
     monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
     cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
