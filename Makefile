@@ -56,8 +56,12 @@ evaluation: $(STAMPS)/plots # the pictures of docs/evaluation.md; ten minutes
 	@for name in $(EVALUATION); do $(BIN)/multitree figure $$name --out build/evaluation || exit; done
 	@mkdir -p docs/plots/evaluation && cp build/evaluation/*.svg docs/plots/evaluation
 
-figures: install-all $(STAMPS)/synth $(STAMPS)/plots # run every figure's command again, write docs/figures.md (MAX_COST=60)
+figures: install-all $(STAMPS)/synth $(STAMPS)/plots # write all that the documents and tests have recorded again (MAX_COST=60)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/figures.py --write $(if $(MAX_COST),--max-cost $(MAX_COST))
+	@$(BIN)/python bench/rtl_points.py
+	@$(BIN)/python docs/timing.py
+	@for module in tests.sim.exact.record tests.test_tutorials tests.test_documents; do \
+	  echo "== $$module"; $(BIN)/python -m $$module || exit; done
 
 check-figures: compiler $(STAMPS)/test $(STAMPS)/torch # run those again that take little; a difference is an error
 	@$(BIN)/python bench/figures.py --check

@@ -21,6 +21,7 @@ Unless said otherwise links have 16 GB/s of payload and 150 ns, flits have 16 by
 start to the last rank's done. *x bound*: over the cycles that no algorithm can beat on the network.
 Cycles, steps and counts are reproduced exactly. Times, marked *, are of a 2-core machine; they are
 measured again and not compared. CPU s: what the command costs, its simulator being compiled.
+*Taken at*: the commit at which a command last ran whose figures are not compared at each one.
 """
 QUOTE = re.compile(r"((?:\d[\d .]*\d|\d)(?: %)?)(<!--=([\w-]+)-->)")
 # Not the keys of the command `table`, which `docs/tables.py` writes.
@@ -42,11 +43,12 @@ def value_of(figure: Figure) -> str:
 
 def rows_of(pairs: list[tuple[Run, Figure]]) -> list[str]:
     """A Markdown table of figures."""
-    lines = ["| what | figure | command | CPU s |", "|---|---|---|---|"]
+    lines = ["| what | figure | command | CPU s | taken at |", "|---|---|---|---|---|"]
     before = None
     for run, figure in pairs:
-        of_run = (f"`{run.command}`", shown(run.cpu_seconds, digits=1))
-        cells = (figure.claim, value_of(figure), *(("the same", "") if run is before else of_run))
+        of_run = (f"`{run.command}`", shown(run.cpu_seconds, digits=1), run.commit)
+        of_run = ("the same", "", "") if run is before else of_run
+        cells = (figure.claim, value_of(figure), *of_run)
         lines.append("| " + " | ".join(map(cell, cells)) + " |")
         before = run
     return lines
@@ -59,12 +61,12 @@ def page(book: Book) -> str:
         pairs = [pair for pair in book.figures() if pair[0].section == section]
         lines += [f"## {section}", "", *([text, ""] if text else []), *rows_of(pairs), ""]
     lines += ["## Tables", "", "Rows of these tables are figures, too.", ""]
-    lines += ["| table | document | command | CPU s |", "|---|---|---|---|"]
+    lines += ["| table | document | command | CPU s | taken at |", "|---|---|---|---|---|"]
     for run in (run for run in book.runs if run.table):
         document = book.tables[run.table].document
         link = f"[{document}]({document.removeprefix('docs/')})"
         cost = shown(run.cpu_seconds, digits=1)
-        lines.append(f"| {run.table} | {link} | `{run.command}` | {cost} |")
+        lines.append(f"| {run.table} | {link} | `{run.command}` | {cost} | {run.commit} |")
     return "\n".join([*lines, ""])
 
 

@@ -65,10 +65,14 @@ class Table:
 
 @dataclass
 class Run:
-    """A command, what it costs, and the figures or the rows of a table that it prints."""
+    """A command, what it costs, and the figures or the rows of a table that it prints.
+
+    `commit` is where it last ran, of a command that is too dear to be compared at each one.
+    """
 
     command: str
     cpu_seconds: float
+    commit: str = ""
     section: str = ""
     figures: list[Figure] = field(default_factory=list)
     table: str = ""
@@ -147,6 +151,7 @@ def write(book: Book, path: Path = FIGURES) -> None:
         lines += [f"section = {_toml(run.section)}"] * bool(run.section)
         lines.append(f"command = {_toml(run.command)}")
         lines.append(f"cpu_seconds = {_toml(run.cpu_seconds)}")
+        lines += [f"commit = {_toml(run.commit)}"] * bool(run.commit)
         if run.figures:
             lines += ["figures = [", *(f"  {_inline(figure)}," for figure in run.figures), "]"]
         if run.table:

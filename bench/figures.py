@@ -20,6 +20,7 @@ from _figure_pages import pages
 from _figures import CHECKED_CPU_SECONDS, ROOT, Book, Run, agrees, found, read, select, write
 
 FAR_OFF = 0.3
+ROOMS = ("topology", "hw", "nic", "sim", "host", "bench")
 COMPILING = "Compiling "
 """What an engine says on standard error before it compiles."""
 Difference = tuple[str, str, Any, Any]
@@ -74,6 +75,16 @@ def measured(command: str) -> tuple[Any, float]:
     """What a command prints, and its cost without compiling: it runs twice if it compiled."""
     data, cost, reported = _ran(command)
     return _ran(command)[:2] if COMPILING in reported else (data, cost)
+
+
+def head() -> str:
+    """The commit that is checked out, with a plus where product files differ from it."""
+    command = ["git", "-C", str(ROOT)]
+    parsed = subprocess.run(
+        [*command, "rev-parse", "--short=10", "HEAD"], capture_output=True, check=True, text=True
+    )
+    changed = subprocess.run([*command, "diff", "--quiet", "HEAD", "--", *ROOMS], check=False)
+    return parsed.stdout.strip() + "+" * bool(changed.returncode)
 
 
 def differences(book: Book, run: Run, data: Any, *, update: bool) -> list[Difference]:
@@ -138,6 +149,7 @@ def run_again(book: Book, runs: list[Run], *, update: bool) -> tuple[list[Differ
             if update:
                 if abs(cost - run.cpu_seconds) > FAR_OFF * run.cpu_seconds:
                     run.cpu_seconds = float(f"{cost:.2g}")
+                run.commit = head() if run.cpu_seconds > CHECKED_CPU_SECONDS else ""
                 write(book)
     finally:
         # Interrupted, it must not begin with the commands that are still queued.

@@ -1,6 +1,8 @@
 """The documents: every link leads somewhere, and the README shows what is printed."""
 
+import contextlib
 import importlib.util
+import io
 import re
 import shlex
 import subprocess
@@ -110,6 +112,19 @@ def test_the_picture_is_of_todays_schedule():
     assert sum(map(int, re.findall(r"(\d+) messages on", trees.svg()))) == 240
 
 
+def with_output(text, printed):
+    """The README with the lines that the demo prints now: as many, from the same first words on."""
+    (shown,) = (each for name, each in BLOCK.findall(text) if name == "text")
+    start = printed.index(" ".join(shown.split()[:3]))
+    return text.replace(shown, "".join(printed[start:].splitlines(True)[: shown.count("\n")]))
+
+
+def test_what_the_demo_prints_is_written_and_the_rest_kept():
+    text = "a\n```text\nAll of it:\n\n ring 12\n```\nb\n"
+    printed = "Compiling\nAll of it:\n\n ring 345\nmore\n"
+    assert with_output(text, printed) == text.replace("12", "345")
+
+
 @pytest.mark.long
 @needs_rtl
 def test_the_demo_prints_what_the_readme_shows(capsys):
@@ -139,3 +154,14 @@ def test_every_target_of_make_that_the_readme_names_is_there():
     targets = set(re.findall(r"(?:^    |`)make ([a-z-]+)", README, re.MULTILINE))
     made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert targets and targets <= made
+
+
+def write():
+    """Write what the demo prints now."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        main(["demo"])
+    (ROOT / "README.md").write_text(with_output(README, printed.getvalue()))
+
+
+if __name__ == "__main__":
+    write()

@@ -97,6 +97,11 @@ def test_only_machine_times_and_ratios_may_be_off():
             assert figure.unit in MACHINE_UNITS, f"{run.command}: {figure.claim}"
 
 
+def test_what_is_not_checked_has_the_commit_that_it_was_taken_at():
+    wrong = [r.command for r in BOOK.runs if bool(r.commit) == (r in CHEAP)]
+    assert not wrong
+
+
 def test_what_is_checked_takes_few_minutes():
     assert sum(run.cpu_seconds for run in CHEAP) < MOST_CHECKED_CPU_SECONDS
     assert len(CHEAP) > len(BOOK.runs) / 5
@@ -151,14 +156,14 @@ def test_documents_are_written_from_figures(book, tmp_path):
     text += "<!-- figures: by -->\n<!-- end -->\n"
     table = "| size | share | s |\n|---|---|---|\n"
     table += "| 1 KiB | 50.0 % | 2.000 |\n| 2 KiB |  | 1.000 |\n"
-    row = "| what | figure | command | CPU s |\n|---|---|---|---|\n"
-    row += "| ratio | 1.250 | `multitree doctor --json` | 1.5 |\n"
+    row = "| what | figure | command | CPU s | taken at |\n|---|---|---|---|---|\n"
+    row += "| ratio | 1.250 | `multitree doctor --json` | 1.5 |  |\n"
     wanted = f"12 345<!--=it--> cycles\n<!-- table: sizes -->\n{table}<!-- end -->\n"
     wanted += f"<!-- figures: by -->\n{row}<!-- end -->\n"
     assert pages.quoted(book, text, "x.md") == wanted
     assert pages.quoted(book, wanted, "x.md") == wanted
-    assert "| of it | 12 345 cycles | `multitree doctor --json` | 1.5 |" in pages.page(book)
-    assert "| time | 3.0 CPU s* | the same |  |" in pages.page(book)
+    assert "| of it | 12 345 cycles | `multitree doctor --json` | 1.5 |  |" in pages.page(book)
+    assert "| time | 3.0 CPU s* | the same |  |  |" in pages.page(book)
     for wrong in ("5<!--=other-->", "<!-- table: other -->\n<!-- end -->"):
         with pytest.raises(ValueError, match=r"x\.md: .* must be one of .*'other'"):
             pages.quoted(book, wrong, "x.md")
@@ -193,7 +198,8 @@ def test_a_command_that_fails_or_prints_no_json_is_reported():
 
 
 def test_the_check_runs_what_is_cheap_and_its_status_tells(book, monkeypatch, capsys):
-    dear = figures.Run("python bench/dear.py --json", 20.5, "One", [file.Figure("x", "x", 1)])
+    one = [file.Figure("x", "x", 1)]
+    dear = figures.Run("python bench/dear.py --json", 20.5, section="One", figures=one)
     book.runs.append(dear)
     data, ran = changed(), []
     monkeypatch.setattr(figures, "read", lambda: book)
@@ -222,3 +228,4 @@ def test_what_is_written_has_values_costs_without_compiling_and_pages(book, monk
     assert figures.main() == 0 and not said
     ((run, *_),) = [file.read(tmp_path / "figures.toml").runs]
     assert (run.cpu_seconds, run.figures[0].value, run.values[0][2]) == (40.0, 77, 9.0)
+    assert run.commit == figures.head()
