@@ -44,11 +44,13 @@ class Verdict(NamedTuple):
 class Copy:
     """A copy of the files that git knows or does not ignore, with a cache of its own.
 
-    Only here files are changed, and only here tests write. Python compiles a file anew when its
+    Only here files are changed, and only here tests write; `thorough`, slow tests run, too, and all
+    parameter sets. Python compiles a file anew when its
     content differs, not its time: two mutants may well be written within a second.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, thorough: bool = False) -> None:
+        self._options = ["-m", "not long"] if thorough else ["--sets", "5", "-m", "not slow"]
         self._holder = tempfile.TemporaryDirectory(prefix="mutation-")
         self.folder = Path(self._holder.name, "tree")
         self.output = Path(self._holder.name, "output")
@@ -106,7 +108,7 @@ class Copy:
         begun.touch()
         limits = (seconds, int(seconds + HANGING_SECONDS))
         paths = (str(self.folder), cache, str(self.output), str(begun))
-        arguments = ([list(group) for group in tests], limits, *paths)
+        arguments = ([list(group) for group in tests], self._options, limits, *paths)
         child = _context.Process(target=_test, args=arguments)
         child.start()
         child.join(WAITING_SECONDS)
@@ -167,6 +169,7 @@ def _end_with_parent() -> None:
 
 def _test(
     tests: list[list[str]],
+    chosen: list[str],
     limits: tuple[float, int],
     folder: str,
     cache: str,
@@ -195,8 +198,7 @@ def _test(
         del sys.modules[name]
     package = importlib.util.find_spec("multitree")
     assert package and str(package.origin).startswith(folder), "must test the copy's package"
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    options += ["--sets", "5", "-m", "not slow"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen]
     # The same examples each time, however busy the machine is.
     options += ["--rootdir", folder, "--hypothesis-profile", "ci", "-W", "ignore"]
     watch = _Watch(seconds, begun)

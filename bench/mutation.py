@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = _Runs(Path(options.results))
     unexplained = [mutant for mutant in drawn if mutant.key not in explained]
     left = drawn if options.only else runs.left(unexplained, again=options.again)
-    _run_all(left, runs, options.jobs, options.seconds)
+    copies = [Copy(ROOT, thorough=options.again) for _ in range(min(options.jobs, len(left)))]
+    _run_all(left, runs, copies, options.seconds)
     rows = list(_judged(drawn, runs, explained))
     _print(rows, options.json)
     return int(any(row["outcome"] in ("survived", "not run") for row in rows))
@@ -55,7 +56,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=305, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants, run again")
-    parser.add_argument("--again", action="store_true", help="run again what survived")
+    parser.add_argument(
+        "--again", action="store_true", help="run again what survived, slow tests and all sets too"
+    )
     parser.add_argument(
         "--seconds", type=float, default=25, help="of tests for each mutant, of a processor"
     )
@@ -112,9 +115,8 @@ class _Runs:
         return sorted(left, key=lambda mutant: mutant.name)
 
 
-def _run_all(mutants: Sequence[Mutant], runs: _Runs, jobs: int, seconds: float) -> None:
+def _run_all(mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], seconds: float) -> None:
     copies: SimpleQueue[Copy] = SimpleQueue()
-    every = [Copy(ROOT) for _ in range(min(jobs, len(mutants)))]
     for copy in every:
         copies.put(copy)
 
