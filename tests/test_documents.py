@@ -1,12 +1,9 @@
 """The documents: every link leads somewhere, and the README shows what is printed."""
 
 import contextlib
-import importlib.util
 import io
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from docs import tables
 import multitree
 from multitree.host.cli.main import main
 from multitree.sim.emulator.verilator import why_not
+from tests.programs import load_script, python
 from tests.repository import ROOT, listed_files
 
 README = (ROOT / "README.md").read_text()
@@ -87,9 +85,8 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     """With the docstrings of all that `multitree` exports."""
     pytest.importorskip("sphinx", reason="the extra 'docs' is not installed")
     pytest.importorskip("torch", reason="PyTorch is not installed: a page documents its backend")
-    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", ROOT / "docs", tmp_path]
-    found = subprocess.run(build, capture_output=True, text=True)
-    assert (found.returncode, found.stderr) == (0, "")
+    found = python("-m", "sphinx", "-q", "-W", "--keep-going", ROOT / "docs", tmp_path)
+    assert found.stderr == ""
     page = (tmp_path / "reference" / "python.html").read_text()
     assert [name for name in multitree.__all__ if f'id="multitree.{name}"' not in page] == []
 
@@ -104,9 +101,7 @@ def test_the_readme_is_short():
 
 
 def test_the_picture_is_of_todays_schedule():
-    spec = importlib.util.spec_from_file_location("trees", ROOT / "docs" / "trees.py")
-    trees = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(trees)
+    trees = load_script(ROOT / "docs" / "trees.py")
     assert trees.FILE.read_text() == trees.svg(), "python docs/trees.py draws it"
     assert "240 messages take four steps" in README
     assert sum(map(int, re.findall(r"(\d+) messages on", trees.svg()))) == 240

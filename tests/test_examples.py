@@ -1,23 +1,19 @@
 """The examples run as their users run them, and learn what they promise."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from multitree.host.engines import why_not
+from tests.programs import python
+from tests.repository import ROOT
 
-TRAIN_DIGITS = Path(__file__).resolve().parent.parent / "examples" / "train_digits.py"
+TRAIN_DIGITS = ROOT / "examples" / "train_digits.py"
 
 
 def train(*options):
     """Standard output of one training."""
-    command = [sys.executable, str(TRAIN_DIGITS), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python(TRAIN_DIGITS, *options).stdout
 
 
 def digest(printed):
@@ -50,8 +46,5 @@ def test_another_algorithm_learns_other_bits():
 
 @pytest.mark.slow
 def test_wrong_options_are_refused_in_a_sentence():
-    command = [sys.executable, str(TRAIN_DIGITS), "--engine", "numpy", "--algorithm", "tree"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 2
-    assert "not 'tree'" in done.stderr
-    assert "Traceback" not in done.stderr
+    says = python(TRAIN_DIGITS, "--engine", "numpy", "--algorithm", "tree", status=2).stderr
+    assert "not 'tree'" in says and "Traceback" not in says

@@ -4,12 +4,11 @@ import filecmp
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.programs import python
 from tests.repository import ROOT, listed_files
 
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
@@ -84,8 +83,6 @@ def test_a_recipe_adds_what_it_says_in_at_most_four_files(title, copy, monkeypat
     for command in commands:
         program, *arguments = shlex.split(command)
         module = ["-m", "multitree"] if program == "multitree" else []
-        ran = [sys.executable, *module, *arguments]
-        found = subprocess.run(ran, cwd=copy, capture_output=True, text=True)
-        assert found.returncode == 0, f"{command}\n{found.stdout}{found.stderr}"
+        python(*module, *arguments, folder=copy)
     named = set(FILE.findall(section(title).partition("\nThen:\n")[0]))
     assert changed(copy) == named and len(named) <= MOST_FILES

@@ -1,14 +1,12 @@
 """The timing diagrams are those of today, and what is said of them holds."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
 
 from multitree.sim.emulator.verilator import why_not
+from tests.programs import load_script
+from tests.repository import ROOT
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = ROOT / "docs"
 CHANNELS = ("send", "fetch", "write")
 
 pytestmark = [
@@ -17,18 +15,9 @@ pytestmark = [
 ]
 
 
-def load(name):
-    """A script of docs/ as a module."""
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="module")
 def timing():
-    return load("timing")
+    return load_script(DOCS / "timing.py")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +46,7 @@ def test_every_picture_is_shown_once(drawn):
 
 
 def test_a_line_samples_what_an_edge_sees(tmp_path):
-    waves = load("waves")
+    waves = load_script(DOCS / "waves.py")
     (tmp_path / "a.vcd").write_text(
         "$scope module top $end\n$var wire 1 ! clk $end\n$var wire 4 # out [3:0] $end\n"
         "$scope module inner $end\n$var wire 4 % out [3:0] $end\n$upscope $end\n$upscope $end\n"

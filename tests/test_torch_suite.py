@@ -1,12 +1,11 @@
 """PyTorch's own tests of torch.distributed, by bench/torch_suite.py."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from tests.benches import BENCH, bench_module
+from tests.programs import python
 
 suite = bench_module("torch_suite")
 
@@ -20,28 +19,35 @@ def run(*options):
     """Exit status and JSON of one run."""
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
-    command = [sys.executable, str(BENCH / "torch_suite.py"), "--json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    done = python(BENCH / "torch_suite.py", "--json", *options, status=None)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
-def test_a_backend_that_passes_what_gloo_passes_has_no_problems():
-    outcomes = rows(a="passed", b="skipped")
-    assert suite.problems({"gloo": outcomes, "ours": outcomes}, False) == []
+MANY = {f"t{number}": "passed" for number in range(suite.LEAST_PASSED - 1)}
+PASSED_SKIPPED, PASSED_FAILED = {"a": "passed", "b": "skipped"}, {"a": "passed", "b": "failed"}
 
 
-def test_a_failure_and_a_skip_that_gloo_has_not_are_problems_by_name():
-    results = {
-        "gloo": rows(a="passed", b="passed", c="passed"),
-        "ours": rows(a="failed", b="skipped", c="passed"),
-    }
-    assert suite.problems(results, False) == ["ours fails a", "ours skips b, gloo does not"]
-
-
-def test_a_failure_of_gloo_is_a_problem():
-    outcomes = rows(a="passed", b="failed")
-    assert suite.problems({"gloo": outcomes}, False) == ["gloo fails b"]
+@pytest.mark.parametrize(
+    ("gloo", "ours", "complete", "problems"),
+    [
+        (PASSED_SKIPPED, PASSED_SKIPPED, False, []),
+        (dict.fromkeys("ab", "passed"), PASSED_FAILED, False, ["ours fails b"]),
+        (
+            dict.fromkeys("abc", "passed"),
+            {"a": "failed", "b": "skipped", "c": "passed"},
+            False,
+            ["ours fails a", "ours skips b, gloo does not"],
+        ),
+        (PASSED_FAILED, None, False, ["gloo fails b"]),
+        (MANY, None, False, []),
+        (MANY, None, True, ["gloo passes 90 tests, fewer than 91"]),
+        ({"a": "skipped"}, None, False, ["gloo passes 0 tests, fewer than 1"]),
+    ],
+)
+def test_what_gloo_passes_the_backend_has_to_pass(gloo, ours, complete, problems):
+    results = {"gloo": rows(**gloo)} | ({"ours": rows(**ours)} if ours else {})
+    assert suite.problems(results, complete) == problems
 
 
 @pytest.mark.parametrize("outcome", ["failed", "skipped"])
@@ -51,17 +57,6 @@ def test_what_asks_for_gloo_may_fail_and_be_skipped_on_another_backend_only(outc
     assert suite.problems({"gloo": theirs, "ours": ours}, False) == []
     failed = rows(a="passed", **dict.fromkeys(suite.ASK_FOR_GLOO, "failed"))
     assert len(suite.problems({"gloo": failed}, False)) == len(suite.ASK_FOR_GLOO)
-
-
-def test_a_run_of_all_tests_that_passes_few_is_a_problem():
-    outcomes = rows(**{f"t{number}": "passed" for number in range(suite.LEAST_PASSED - 1)})
-    assert suite.problems({"gloo": outcomes}, False) == []
-    assert suite.problems({"gloo": outcomes}, True) == ["gloo passes 90 tests, fewer than 91"]
-
-
-def test_a_run_that_passes_nothing_is_a_problem():
-    nothing = rows(a="skipped")
-    assert suite.problems({"gloo": nothing}, False) == ["gloo passes 0 tests, fewer than 1"]
 
 
 @pytest.mark.slow
@@ -101,10 +96,8 @@ def test_a_test_that_gloo_passes_and_the_backend_does_not_is_named_with_its_suit
     gloo = of("P2P", a="passed", b="failed") + of("Collectives", a="passed")
     ours = of("P2P", a="skipped", b="failed") + of("Collectives", a="passed")
     assert c10d.problems({"gloo": gloo, "ours": ours}, "ours") == ["ours does not pass P2P.a"]
-    claimed = ours + of("ProcessGroup", c="failed")
-    assert "ours does not pass ProcessGroup.c" in c10d.problems(
-        {"gloo": gloo, "ours": claimed}, "ours"
-    )
+    claimed = {"gloo": gloo, "ours": ours + of("ProcessGroup", c="failed")}
+    assert "ours does not pass ProcessGroup.c" in c10d.problems(claimed, "ours")
     assert c10d.problems({"gloo": of("P2P", a="skipped")}, "gloo") == ["gloo passes no test"]
 
 
@@ -133,7 +126,7 @@ assert cases.test_all_to_all_single_equal_split.__unittest_skip__, "closed to gl
 def test_what_is_opened_for_gloo_is_opened_and_nothing_else():
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
-    subprocess.run([sys.executable, "-c", GATES], cwd=BENCH, check=True, timeout=100)
+    python("-c", GATES, folder=BENCH)
 
 
 RANKS = """
@@ -173,9 +166,7 @@ sys.stderr.write(out.getvalue())
 def test_rows_say_what_became_of_every_rank():
     pytest.importorskip("torch")
     pytest.importorskip("expecttest")
-    done = subprocess.run(
-        [sys.executable, "-c", RANKS], cwd=BENCH, capture_output=True, text=True, timeout=100
-    )
+    done = python("-c", RANKS, folder=BENCH, status=None)
     lines = [line for line in done.stderr.splitlines() if line.startswith("{")]
     found = {row["name"]: row for row in map(json.loads, lines)}
     assert found["test_good"]["outcome"] == "passed"
@@ -183,7 +174,5 @@ def test_rows_say_what_became_of_every_rank():
     assert found["test_hang"]["reason"].startswith("hung: no end within 3 s")
     assert found["test_one_rank_ends_early"]["outcome"] == "failed"
     assert "exit codes of ranks differ: [0, 3]" in found["test_one_rank_ends_early"]["reason"]
-    assert (found["test_skip"]["outcome"], found["test_skip"]["reason"]) == (
-        "skipped",
-        "the reason",
-    )
+    skipped = found["test_skip"]
+    assert (skipped["outcome"], skipped["reason"]) == ("skipped", "the reason")

@@ -1,12 +1,11 @@
 """What needs no HDL starts without one: drivers, models, hosts, commands."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from multitree.host.cli.main import COMMANDS
+from tests.programs import python
 
 _ALL_REDUCE = """
 import numpy as np
@@ -44,7 +43,7 @@ for call in json.loads(sys.argv[1]):
 def loads_amaranth(program):
     """Whether a fresh interpreter has Amaranth when a program is over."""
     program += "\nimport sys; sys.exit(3 if 'amaranth' in sys.modules else 0)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = python("-c", program, status=None)
     assert done.returncode in (0, 3), done.stderr
     return done.returncode == 3
 
@@ -72,6 +71,4 @@ def test_a_block_of_the_hardware_loads_amaranth():
 def test_commands_that_write_no_verilog_load_no_amaranth(tmp_path):
     assert {call.split()[0] for call in CALLS} == COMMANDS.keys() - WRITE_VERILOG
     (tmp_path / "sweep.yaml").write_text(_SWEEP)
-    command = [sys.executable, "-c", _CALL_ALL, json.dumps(CALLS)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    python("-c", _CALL_ALL, json.dumps(CALLS), folder=tmp_path)

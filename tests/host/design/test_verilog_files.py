@@ -6,44 +6,34 @@ import json
 import re
 import tomllib
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import yaml
 
+from multitree import fat_tree
 from multitree.host.design.names import MEMORIES, PREFIX, DesignNames
 from multitree.host.design.verilog_files import write_verilog
 from multitree.hw.export.core_file import core_file
 from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
 from multitree.nic.driver.registers import REGISTERS, VERSION
 from multitree.nic.interface import AXI_MODULE_NAME
-from multitree.topology.families.switched import fat_tree
+from tests.repository import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SMALL = {
-    "num_ports": 1,
-    "table_depth": 4,
-    "num_flows": 2,
-    "buffer_flits": 8,
-    "submessage_flits": 4,
-    "memory_queue_flits": 4,
-    "address_width": 8,
-    "dtypes": ("int32",),
+    **{"num_ports": 1, "table_depth": 4, "num_flows": 2, "buffer_flits": 8, "submessage_flits": 4},
+    **{"memory_queue_flits": 4, "address_width": 8, "dtypes": ("int32",)},
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=["sram", pytest.param("axi", marks=pytest.mark.slow)],
-)
+@pytest.fixture(scope="module", params=["sram", pytest.param("axi", marks=pytest.mark.slow)])
 def memory(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def written(memory, tmp_path_factory):
-    config = Config(**SMALL)
-    return write_verilog(config, tmp_path_factory.mktemp("written"), memory=memory).paths
+    folder = tmp_path_factory.mktemp("written")
+    return write_verilog(Config(**SMALL), folder, memory=memory).paths
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +102,8 @@ def test_the_manifest_lists_every_file_with_its_hash_and_what_was_built(written,
     assert manifest["config"] == json.loads(json.dumps(asdict(Config(**SMALL))))
     assert (manifest["memory"], manifest["name"]) == (memory, "multitree")
     for module in manifest["modules"]:
-        assert re.search(
-            rf"^module {module['module']}\b", (folder / module["file"]).read_text(), re.M
-        )
+        text = (folder / module["file"]).read_text()
+        assert re.search(rf"^module {module['module']}\b", text, re.M)
 
 
 def test_names_by_default_are_those_of_the_emulation():
@@ -149,10 +138,9 @@ def test_designs_with_two_names_share_a_folder_and_no_name(tmp_path):
     assert len(words[0]) == len(words[1]) > 300
     assert not words[0] & words[1]
     # And each is what the other is, under its own name.
-    renamed = {
-        word.replace("Tree_2", "multitree").replace("TREE_2", "MULTITREE") for word in words[1]
-    }
-    assert {w.replace("hw:", "") for w in renamed} == {w.replace("hw:", "") for w in words[0]}
+    plain, renamed = ({word.replace("hw:", "") for word in each} for each in words)
+    renamed = {w.replace("Tree_2", "multitree").replace("TREE_2", "MULTITREE") for w in renamed}
+    assert renamed == plain
 
 
 @pytest.mark.parametrize("prefix", ["", "4x4", "a-b", "a b", "na\u00efve", "a\n"])

@@ -11,6 +11,9 @@ from multitree import (
     LinkModel,
     ScheduleError,
     TopologyError,
+    build,
+    execute,
+    fat_tree,
     fully_connected,
     mesh,
     ring,
@@ -21,10 +24,7 @@ from multitree.host.rtl_engine import RtlEngine
 from multitree.sim.emulator.verilator import Waveform, why_not
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
-from multitree.topology.families.switched import fat_tree
-from multitree.topology.schedules.execute import execute
 from tests.host.values import bits, make_buffers, with_odd_values
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")

@@ -6,14 +6,20 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree import Communicator, Topology, mesh, ring, torus
+from multitree import (
+    Communicator,
+    Schedule,
+    ScheduleError,
+    Topology,
+    build,
+    execute,
+    mesh,
+    ring,
+    torus,
+)
 from multitree.host.buffers import take_buffers, to_array, to_tensor
 from multitree.host.work import average_of
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
-from multitree.topology.errors import ScheduleError
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
 from tests.host.devices import on_every_device, own_stream
 from tests.host.values import bits, make_buffers, with_odd_values
 

@@ -1,9 +1,7 @@
 """The ablation: each row adds one cause to those above it."""
 
-from multitree import LinkModel, torus
+from multitree import LinkModel, build, exact, torus
 from multitree.host.cli.output import Working
-from multitree.sim.exact.engine import exact
-from multitree.topology.algorithms.build import build
 from tests.benches import bench_module
 
 ablation = bench_module("ablation")

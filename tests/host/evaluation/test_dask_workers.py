@@ -10,8 +10,8 @@ from multitree import SweepError, run_sweep  # noqa: E402
 from multitree.host.evaluation import workers  # noqa: E402
 from multitree.host.evaluation.workers import answers_of_cluster  # noqa: E402
 from tests.host.evaluation.test_local_workers import tasks  # noqa: E402
-from tests.host.evaluation.test_run import SMALL, files, here  # noqa: E402
-from tests.host.evaluation.workers import answer_or_die  # noqa: E402
+from tests.host.evaluation.test_run import SMALL, files  # noqa: E402
+from tests.host.evaluation.workers import answer_or_die, here  # noqa: E402
 
 
 def cluster(num_workers, *, processes=False):
@@ -21,9 +21,7 @@ def cluster(num_workers, *, processes=False):
 
 
 def test_a_cluster_writes_the_same_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "multitree.host.evaluation.sweep.answers_of_processes", lambda t, _: here(t)
-    )
+    monkeypatch.setattr("multitree.host.evaluation.sweep.answers_of_processes", here)
     run_sweep(SMALL, tmp_path / "here", parquet=True)
     with cluster(1) as local:
         found = run_sweep(SMALL, tmp_path / "dask", dask=local.scheduler_address, parquet=True)

@@ -5,10 +5,11 @@ import random
 
 import pytest
 
+from multitree import SweepError
 from multitree.host.engines import CLOCKED_ENGINES
 from multitree.host.evaluation import definition
 from multitree.host.evaluation.definition import _CHECKS, grid_of, read_grid
-from multitree.host.evaluation.point import COLUMNS, Point, PointResult, SweepError
+from multitree.host.evaluation.point import COLUMNS, Point, PointResult
 from multitree.host.parameters import swept_parameters
 from tests.repository import ROOT
 
@@ -16,16 +17,11 @@ LEAST = {"topology": "ring:4", "algorithm": "ring", "size": "4KiB", "engine": "a
 
 
 def test_the_last_key_varies_fastest():
-    grid = grid_of(
-        {"size": [4, 8], "topology": "ring:4", "engine": "rtl", "algorithm": ["ring", "auto"]}
-    )
+    entries = {"size": [4, 8], "topology": "ring:4", "engine": "rtl", "algorithm": ["ring", "auto"]}
+    grid = grid_of(entries)
     assert grid.num_points == 4
-    assert [(point.size_bytes, point.algorithm) for point in grid.points()] == [
-        (4, "ring"),
-        (4, "auto"),
-        (8, "ring"),
-        (8, "auto"),
-    ]
+    found = [(point.size_bytes, point.algorithm) for point in grid.points()]
+    assert found == [(4, "ring"), (4, "auto"), (8, "ring"), (8, "auto")]
     assert {(point.topology, point.engine) for point in grid.points()} == {("ring:4", "rtl")}
 
 
@@ -157,15 +153,16 @@ def test_too_many_points_are_refused(monkeypatch):
 
 def test_problems_of_a_file_have_its_name_and_the_line(tmp_path):
     path = tmp_path / "sweep.yaml"
-    path.write_text("topology: ring:4\nalgorithm: ring\nengine: analytic\nsize: [4, 5]\n")
-    with pytest.raises(SweepError, match=f"^{path}: line 4, column 1: size\\[1\\] must be a mult"):
-        read_grid(path)
-    path.write_text("topologies: ring:4\n")
-    with pytest.raises(SweepError, match=f"^{path}: line 1, column 1: key must be one of topol"):
-        read_grid(str(path))
-    path.write_text("topology: [")
-    with pytest.raises(SweepError, match=f"^{path}: line 1, column 12: file must be YAML"):
-        read_grid(str(path))
+    sizes = "topology: ring:4\nalgorithm: ring\nengine: analytic\nsize: [4, 5]\n"
+    for text, problem in (
+        (sizes, r"line 4, column 1: size\[1\] must be a mult"),
+        ("topologies: ring:4\n", "line 1, column 1: key must be one of topol"),
+        ("topology: [", "line 1, column 12: file must be YAML"),
+    ):
+        path.write_text(text)
+        for given in (path, str(path)):
+            with pytest.raises(SweepError, match=f"^{path}: {problem}"):
+                read_grid(given)
 
 
 def test_of_a_file_that_is_damaged_anywhere_the_place_or_the_rule_is_named(tmp_path):

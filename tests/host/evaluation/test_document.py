@@ -1,12 +1,11 @@
 """The page on sweeps: its example, its table of keys, and its script."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from multitree.host.evaluation.definition import _CHECKS, read_grid
+from tests.programs import python
 from tests.repository import ROOT
 
 PAGE = (ROOT / "docs" / "reference" / "sweep.md").read_text()
@@ -28,6 +27,5 @@ def test_the_page_has_every_key():
 def test_the_script_of_the_page_runs(tmp_path):
     (script,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
     (tmp_path / "script.py").write_text(script)
-    command = [sys.executable, "script.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert re.fullmatch(r"\[\d+, \d+, \d+, \d+\] 0\n", done.stdout)
+    shown = python("script.py", folder=tmp_path).stdout
+    assert re.fullmatch(r"\[\d+, \d+, \d+, \d+\] 0\n", shown)

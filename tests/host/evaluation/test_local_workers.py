@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from multitree.host.evaluation.point import Point, SweepError
+from multitree import SweepError
+from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import Task
 from multitree.host.evaluation.sources import Source
 from multitree.host.evaluation.workers import _serve, answers_of_processes, num_cores
@@ -21,13 +22,6 @@ def tasks(*sizes):
     ]
 
 
-def no_children_within(seconds):
-    end = time.monotonic() + seconds
-    while multiprocessing.active_children() and time.monotonic() < end:
-        time.sleep(0.01)
-    return not multiprocessing.active_children()
-
-
 def test_where_a_process_dies_its_point_has_an_error_and_the_rest_goes_on():
     todo = tasks(20, 4, 24, 8, 28)
     answers = {task.index: said for task, said in answers_of_processes(todo, 1, answer_or_die)}
@@ -37,7 +31,7 @@ def test_where_a_process_dies_its_point_has_an_error_and_the_rest_goes_on():
     assert answers[3].result.error == "WorkerDied: the worker process was ended with status 3"
     pids = [answers[index].costs["pid"] for index in range(5)]
     assert pids[0] == pids[1] and pids[2] == pids[3] and len(set(pids)) == 3
-    assert os.getpid() not in pids and no_children_within(0)
+    assert os.getpid() not in pids and not multiprocessing.active_children()
 
 
 def test_workers_end_where_nobody_takes_their_answers(monkeypatch):
@@ -46,7 +40,7 @@ def test_workers_end_where_nobody_takes_their_answers(monkeypatch):
         assert (task.index, said.result.num_ranks) == (0, 20)
         assert len(multiprocessing.active_children()) == 2
         begin = time.monotonic()
-    assert no_children_within(0) and time.monotonic() - begin < 5
+    assert not multiprocessing.active_children() and time.monotonic() - begin < 5
 
 
 @pytest.mark.slow
@@ -55,7 +49,7 @@ def test_a_worker_that_missed_that_it_should_end_is_asked_again():
         task, said = next(answers)
         assert (task.index, said.result.num_ranks) == (1, 32)
         begin = time.monotonic()
-    assert no_children_within(0) and time.monotonic() - begin < 5
+    assert not multiprocessing.active_children() and time.monotonic() - begin < 5
 
 
 @pytest.mark.slow
@@ -73,7 +67,7 @@ def test_a_worker_ends_without_a_word_where_the_sweep_was_killed(capfd):
 def test_what_concerns_the_whole_sweep_is_raised():
     with pytest.raises(SweepError, match=r"^no more$"):
         list(answers_of_processes(tasks(12), 4, answer_or_die))
-    assert no_children_within(0)
+    assert not multiprocessing.active_children()
 
 
 @pytest.mark.slow

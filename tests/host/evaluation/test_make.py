@@ -1,30 +1,28 @@
 """Figures: values are what points of sweeps say, files are the same bytes."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 
+from multitree import LinkModel, build, parse_topology
 from multitree.host.evaluation import make, sweep
 from multitree.host.evaluation.figure import COLUMNS, FigureError
 from multitree.host.evaluation.make import FIGURES, make_figure
 from multitree.host.evaluation.point import Point
-from multitree.host.evaluation.point_run import answer, run_point
+from multitree.host.evaluation.point_run import run_point
 from multitree.host.evaluation.sources import Source
 from multitree.host.evaluation.timed import rtl_cycles_of
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.offload import Host
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 from tests.benches import bench_module
+from tests.host.evaluation.workers import here
 
 TORUS, FEW = ["torus:4x4"], [32768, 1 << 20]
 
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch):
-    monkeypatch.setattr(
-        sweep, "answers_of_processes", lambda tasks, _: ((task, answer(task)) for task in tasks)
-    )
+    monkeypatch.setattr(sweep, "answers_of_processes", here)
 
 
 def cycles(made):
@@ -62,12 +60,8 @@ def test_comparisons_are_ratios_of_cycles(tmp_path):
     assert (over_ring.first, over_ring.last, over_ring.num_points) == (*ratios, 2)
     assert (over_ring.least, over_ring.most) == (min(ratios), max(ratios))
     assert over_ring.mean == pytest.approx((ratios[0] * ratios[1]) ** 0.5)
-    assert {each.over for each in made.comparisons} == {
-        "ring",
-        "double tree",
-        "2D ring",
-        "MultiTree, packets",
-    }
+    over = {each.over for each in made.comparisons}
+    assert over == {"ring", "double tree", "2D ring", "MultiTree, packets"}
 
 
 def test_on_shared_links_all_is_in_messages_and_the_figure_says_so(tmp_path):
@@ -93,9 +87,8 @@ def test_multitree_in_packets_has_no_values_where_there_are_no_packets(tmp_path,
 
 
 def test_by_the_published_rule_multitree_is_in_lockstep_and_additions_are_free(tmp_path):
-    made = make_figure(
-        "bandwidth", tmp_path, networks=TORUS, sizes=[32768], rule="published", jobs=1
-    )
+    rule = {"rule": "published", "jobs": 1}
+    made = make_figure("bandwidth", tmp_path, networks=TORUS, sizes=[32768], **rule)
     found = cycles(made)
     tree = ran("multitree", 32768, lockstep=True)
     # In 4 steps a rank adds at most 4 times, in 15 steps of a ring 15 times: 13 cycles each.
@@ -200,9 +193,7 @@ def test_points_of_the_rtl_are_those_of_the_book_and_marked(tmp_path):
     assert bench.RTL_POINTS.read_text() == bench.text_of(rows)
     point = Point("torus:4x4", "multitree", 32768, "analytic")
     assert rtl_cycles_of(point) == ran("multitree", 32768, "exact")
-    assert (
-        rtl_cycles_of(Point("torus:4x4", "multitree", 32768, "analytic", memory_cycles=50)) is None
-    )
+    assert rtl_cycles_of(replace(point, memory_cycles=50)) is None
     made = make_figure("baselines", tmp_path, networks=TORUS, sizes=[32768])
     assert made.num_in_rtl > 3 and 0 <= made.most_off_rtl < 0.02
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.host.evaluation.point import Point, PointResult, SweepError
+from multitree import SweepError
+from multitree.host.evaluation.point import Point, PointResult
 from multitree.host.evaluation.sources import Source
 from multitree.host.evaluation.store import Store, point_key
 from tests.topology.test_file_io import file_limit

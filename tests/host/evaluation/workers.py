@@ -4,8 +4,15 @@ import os
 import signal
 import time
 
-from multitree.host.evaluation.point import PointResult, SweepError
-from multitree.host.evaluation.point_run import Answer
+from multitree import SweepError
+from multitree.host.evaluation.point import PointResult
+from multitree.host.evaluation.point_run import Answer, answer
+
+
+def here(tasks, _=None):
+    """Answer points in this process, since starting others takes a second."""
+    for task in tasks:
+        yield task, answer(task)
 
 
 def answer_or_die(task):

@@ -6,11 +6,8 @@ from dataclasses import replace
 import networkx as nx
 import numpy as np
 
-from multitree import Topology, mesh, ring, torus
+from multitree import Schedule, Topology, build, execute, mesh, ring, torus
 from multitree.host.work import average_of
-from multitree.topology.algorithms.build import build
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["OTHERS", "expected", "naive", "schedules"]
 

@@ -6,10 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from multitree import ring, torus
+from multitree import build, ring, torus
 from multitree.host.buffers import to_array, to_tensor
 from multitree.host.tensors.programs import compiled
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
 from tests.host.devices import on_every_device
 from tests.host.tensors.schedules import OTHERS, expected, naive, schedules

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from multitree import mesh, ring, torus
+from multitree import build, mesh, ring, torus
 from multitree.host.buffers import to_array, to_tensor
 from multitree.host.tensors.kernel_source import kernel_source
 from multitree.host.tensors.programs import compiled
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import DTYPES
 from tests.host.tensors.schedules import OTHERS, expected, naive, schedules
 from tests.host.values import bits, make_buffers, with_odd_values

@@ -6,10 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from multitree import Communicator, parse_topology
+from multitree import Communicator, execute, parse_topology
 from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
-from multitree.topology.schedules.execute import execute
 from tests.host.devices import on_every_device, own_stream
 from tests.host.torch.ranks import run_ranks
 from tests.host.values import bits, make_buffers, with_odd_values

@@ -1,9 +1,5 @@
 """Options come from the call or the environment; misfits are refused."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
@@ -14,6 +10,7 @@ from multitree import torus  # noqa: E402
 from multitree.host.torch.options import Options, options_of  # noqa: E402
 from multitree.host.torch.staging import Staged  # noqa: E402
 from tests.host.torch.ranks import RankError, run_ranks  # noqa: E402
+from tests.programs import python  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -89,15 +86,6 @@ def test_options_of_another_backend_are_refused():
         chosen({})
 
 
-def registered(code, **environment):
-    """Run Python code in a new process."""
-    # Without it the installed package is tested, which may be another copy of the repository.
-    kept = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=kept | environment
-    )
-
-
 INIT = (
     "import torch.distributed as d\n"
     "d.init_process_group('multitree', store=d.HashStore(), rank=0, world_size=1)\n"
@@ -108,28 +96,28 @@ INIT = (
 def test_the_backend_is_there_once_torch_is_imported_and_loads_nothing_before_it_is_used():
     code = "import sys, torch\nprint('numpy' in sys.modules, 'multitree.host.torch.creation' "
     code += "in sys.modules)\n"
-    ran = registered(code + INIT)
-    assert ran.stdout.split()[1:] == ["False", "multitree", "MultiTreeProcessGroup"], ran.stderr
+    ran = python("-c", code + INIT)
+    assert ran.stdout.split()[1:] == ["False", "multitree", "MultiTreeProcessGroup"]
 
 
 def test_the_first_group_loads_nothing_that_is_slow_to_load():
     code = "import sys, torch\nbefore = set(sys.modules)\n" + INIT
     code += "slow = {'networkx', 'xml', 'amaranth', 'rich', 'typer', 'yaml'}\n"
     code += "print(slow & {name.split('.')[0] for name in set(sys.modules) - before})"
-    ran = registered(code)
+    ran = python("-c", code)
     assert ran.stdout.splitlines()[1:] == ["set()"], ran.stdout + ran.stderr
 
 
 def test_without_autoload_it_is_there_after_an_import():
     off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    ran = registered("import multitree.torch\nmultitree.torch.register()\n" + INIT, **off)
+    ran = python("-c", "import multitree.torch\nmultitree.torch.register()\n" + INIT, **off)
     assert "MultiTreeProcessGroup" in ran.stdout, ran.stderr
 
 
 def test_a_failure_to_register_does_not_make_the_import_of_torch_fail():
     code = "import sys\nsys.modules['torch.distributed'] = None\n"
     code += "from multitree.host.torch.register import register\nregister()\nprint('goes on')"
-    ran = registered(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    ran = python("-c", code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
     assert ran.stdout == "goes on\n" and "was not registered" in ran.stderr
 
 

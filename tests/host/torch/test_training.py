@@ -1,14 +1,12 @@
 """Training loses the same bits on every engine, by hook and sharded, too."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
+from tests.programs import python
 from tests.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -16,12 +14,8 @@ pytestmark = pytest.mark.slow
 
 def trained(script, *options, **environment):
     """Losses as hexadecimal floats, and the one SHA-256 that all ranks' weights have."""
-    command = [sys.executable, str(ROOT / "examples" / script), "--nproc", "4", *options]
     variables = {"MULTITREE_TOPOLOGY": "torus:2x2", **environment}
-    ran = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=os.environ | variables
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    ran = python(ROOT / "examples" / script, "--nproc", "4", *options, **variables)
     losses = re.findall(r"loss (0x\S+)", ran.stdout)
     digests = re.findall(r"weights' SHA-256 (\w{64})", ran.stdout)
     assert losses and len(digests) == 4 and len(set(digests)) == 1
@@ -38,9 +32,8 @@ def by_torch():
 @pytest.mark.parametrize("engine", [pytest.param("numpy", marks=pytest.mark.long), "rtl"])
 def test_an_unmodified_ddp_script_has_the_same_bits_on_every_engine(engine, by_torch, tmp_path):
     log = tmp_path / "log.jsonl"
-    found = trained(
-        "ddp_digits.py", "--epochs", "2", MULTITREE_ENGINE=engine, MULTITREE_LOG=str(log)
-    )
+    chosen = {"MULTITREE_ENGINE": engine, "MULTITREE_LOG": str(log)}
+    found = trained("ddp_digits.py", "--epochs", "2", **chosen)
     assert found == by_torch
     lines = log.read_text().splitlines()
     ran = [line for line in lines if f'"engine": "{engine}"' in line]
@@ -53,8 +46,8 @@ def test_an_unmodified_ddp_script_has_the_same_bits_on_every_engine(engine, by_t
 @pytest.mark.long
 def test_accuracy_is_as_with_gloo(by_torch):
     def accuracy(*options):
-        command = [sys.executable, str(ROOT / "examples" / "ddp_digits.py"), "--nproc", "4"]
-        ran = subprocess.run([*command, "--epochs", "2", *options], capture_output=True, text=True)
+        command = (ROOT / "examples" / "ddp_digits.py", "--nproc", "4", "--epochs", "2")
+        ran = python(*command, *options, status=None)
         return float(re.findall(r"accuracy ([\d.]+)", ran.stdout)[-1])
 
     assert abs(accuracy() - accuracy("--backend", "gloo")) < 0.01
@@ -64,9 +57,8 @@ def test_accuracy_is_as_with_gloo(by_torch):
 def test_a_transformer_has_the_same_bits_by_backend_hook_and_sharded():
     plain = trained("transformer.py", "--steps", "3")
     hook = ("--parallel", "ddp", "--hook", "multitree.torch.ddp_hook")
-    assert trained("transformer.py", "--steps", "3", *hook) == plain
-    assert trained("transformer.py", "--steps", "3", "--parallel", "fsdp2") == plain
-    assert trained("transformer.py", "--steps", "3", "--parallel", "hsdp") == plain
+    for options in (hook, ("--parallel", "fsdp2"), ("--parallel", "hsdp")):
+        assert trained("transformer.py", "--steps", "3", *options) == plain
 
 
 @pytest.mark.long

@@ -7,10 +7,9 @@ import networkx
 import numpy as np
 import pytest
 
+from multitree import Topology, parse_topology
 from multitree.host.view.layout import lanes_of
 from multitree.host.view.placement import layout_of
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 FAMILIES = [
     *("ring:2", "ring:9", "torus:8", "mesh:7", "mesh:40", "torus:4x4", "torus:2x5", "mesh:5x3"),

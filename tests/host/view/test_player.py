@@ -6,17 +6,13 @@ import networkx
 import numpy as np
 import pytest
 
-from multitree import Topology
+from multitree import LinkModel, Topology, build, load_topology, parse_topology, save_topology
 from multitree.host.cli.main import main
 from multitree.host.cli.table import table_rows
 from multitree.host.engines import needs_of
 from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for
-from multitree.topology.algorithms.build import build
-from multitree.topology.files.load_save import load_topology, save_topology
-from multitree.topology.specs import parse_topology
 from tests.host.view.chromium import Keys, Page, browser, needs_chromium
 
 pytestmark = [pytest.mark.slow, pytest.mark.dear, needs_chromium]

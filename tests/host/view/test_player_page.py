@@ -8,13 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, ScheduleError, build, parse_topology
 from multitree.host.view import player_page
 from multitree.host.view.player_page import FOLDER, SCRIPTS, Recording, packed, page_of
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError
-from multitree.topology.specs import parse_topology
 from tests.host.view.packed import data_of, unpacked
 
 MODEL = LinkModel()

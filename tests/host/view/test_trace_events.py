@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multitree import LinkModel, build, parse_topology
 from multitree.host.runner import Runner
 from multitree.host.view.trace_events import (
     TraceEvents,
@@ -17,10 +18,7 @@ from multitree.host.view.trace_events import (
     write_trace_events,
 )
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
-from multitree.topology.specs import parse_topology
 from tests.host.cli.commands import needs_rtl
 
 MODEL = LinkModel()

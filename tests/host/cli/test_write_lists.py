@@ -1,15 +1,15 @@
 """Register writes as text: of one source in every format, and right in hardware."""
 
 import re
+import shlex
 import shutil
 import subprocess
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from multitree.host.cli.main import main
+from multitree import LinkModel, build, execute, parse_topology
 from multitree.host.engines import needs_of
 from multitree.nic.driver.commands import COMMIT, START
 from multitree.nic.driver.registers import (
@@ -22,36 +22,29 @@ from multitree.nic.driver.registers import (
 from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
-from multitree.sim.emulator.verilator import why_not
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, emulated_dtypes
-from multitree.topology.algorithms.build import build
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
+from tests.host.cli.commands import needs_rtl
+from tests.repository import ROOT
 
-INTEGRATION = Path(__file__).resolve().parents[3] / "docs" / "integration.md"
+INTEGRATION = ROOT / "docs" / "integration.md"
 WINDOWS = (TABLE_WINDOW, ROUTE_WINDOW, FLOW_WINDOW)
 SPECS = ["ring:2", "torus:4x4", "fat_tree:2x2", "bigraph:2x4"]
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def printed(run, line):
+    status, out, error = run(f"table {line}")
+    assert (status, error) == (0, "")
+    return out
 
 
-def printed(capsys, *arguments):
-    assert main(["table", *map(str, arguments)]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return captured.out
-
-
-def words(capsys, *arguments):
+def as_words(lines):
     """Pairs of address and value, as a script reads them."""
-    lines = printed(capsys, *arguments, "--format", "words").splitlines()
     pairs = [line.split() for line in lines if not line.startswith("#")]
     return [(int(address, 16), int(value, 16)) for address, value in pairs]
+
+
+def words(run, line):
+    return as_words(printed(run, f"{line} --format words").splitlines())
 
 
 def of_table(writes):
@@ -60,8 +53,8 @@ def of_table(writes):
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_table_crc_is_the_crc_32_of_the_words_before_it_least_significant_byte_first(capsys, spec):
-    writes = words(capsys, spec, "--rank", 1, "--size", "1KiB")
+def test_table_crc_is_the_crc_32_of_the_words_before_it_least_significant_byte_first(run, spec):
+    writes = words(run, f"{spec} --rank 1 --size 1KiB")
     content = b"".join(value.to_bytes(4, "little") for value in of_table(writes))
     assert dict(writes)[ADDRESS["TABLE_CRC"]] == zlib.crc32(content)
     assert dict(writes)[ADDRESS["RANK"]] == 1
@@ -78,22 +71,15 @@ def crc_32_bit_by_bit(content):
     return register ^ 0xFFFFFFFF
 
 
-def test_the_worked_example_of_the_documentation_is_what_is_printed_and_its_crc_right(capsys):
+def test_the_worked_example_of_the_documentation_is_what_is_printed_and_its_crc_right(run):
     text = INTEGRATION.read_text()
-    (command, *listed) = re.search(
-        r"^    \$ multitree (table .*words)\n((?:    .*\n)+)", text, re.M
-    ).groups()
-    listed = [line.strip() for line in listed[0].splitlines()]
-    arguments = command.split()[1:]
-    assert printed(capsys, *arguments).splitlines() == listed
-    pairs = [line.split() for line in listed if not line.startswith("#")]
-    writes = [(int(a, 16), int(v, 16)) for a, v in pairs]
-    content = b"".join(value.to_bytes(4, "little") for value in of_table(writes))
-    (length, first, crc) = re.search(
-        r"(\d+) bytes that begin with `((?:[0-9a-f]{2} )+[0-9a-f]{2})`.*?`0x([0-9a-f]{8})`",
-        text,
-        re.S,
-    ).groups()
+    command = r"^    \$ multitree table (.*words)\n((?:    .*\n)+)"
+    line, shown = re.search(command, text, re.M).groups()
+    listed = [line.strip() for line in shown.splitlines()]
+    assert printed(run, line).splitlines() == listed
+    content = b"".join(value.to_bytes(4, "little") for value in of_table(as_words(listed)))
+    said = r"(\d+) bytes that begin with `((?:[0-9a-f]{2} )+[0-9a-f]{2})`.*?`0x([0-9a-f]{8})`"
+    (length, first, crc) = re.search(said, text, re.S).groups()
     assert (len(content), content[:12].hex(" ")) == (int(length), first)
     wanted = zlib.crc32(content)
     assert int(crc, 16) == wanted == crc_32_bit_by_bit(content)
@@ -101,28 +87,27 @@ def test_the_worked_example_of_the_documentation_is_what_is_printed_and_its_crc_
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_all_formats_say_the_same(capsys, spec):
-    arguments = (spec, "--rank", 1, "--size", "1KiB")
-    writes = words(capsys, *arguments)
-    image = printed(capsys, *arguments, "--format", "readmemh")
+def test_all_formats_say_the_same(run, spec):
+    line = f"{spec} --rank 1 --size 1KiB"
+    writes = words(run, line)
+    image = printed(run, f"{line} --format readmemh")
     entries = [line.partition(" //")[0].split("_") for line in image.splitlines()]
     assert [(int(e[0], 16), int(e[1], 16)) for e in entries if not e[0].startswith("//")] == writes
     assert f"// For $readmemh: {len(writes)} words of 64 bits" in image
-    array = printed(capsys, *arguments, "--format", "c")
+    array = printed(run, f"{line} --format c")
     found = re.findall(r"^    \{0x(\w+)u, 0x(\w+)u\}, /\* .* \*/$", array, re.M)
     assert [(int(a, 16), int(v, 16)) for a, v in found] == writes
 
 
-def test_arrays_of_two_ranks_are_one_program_in_c(capsys, tmp_path):
+def test_arrays_of_two_ranks_are_one_program_in_c(run, tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("there is no C compiler")
     wanted = []
     for rank in (0, 3):
-        arguments = ("torus:2x2", "--rank", rank, "--size", "1KiB")
-        wanted += words(capsys, *arguments)
-        name = f"rank_{rank}.h"
-        assert printed(capsys, *arguments, "--format", "c", "--name", "T", "--out", name) == ""
+        line = f"torus:2x2 --rank {rank} --size 1KiB"
+        wanted += words(run, line)
+        assert printed(run, f"{line} --format c --name T --out rank_{rank}.h") == ""
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "rank_0.h"\n#include "rank_3.h"\n'
         "static void show(const uint32_t (*writes)[2], uint32_t count)\n"
@@ -136,77 +121,36 @@ def test_arrays_of_two_ranks_are_one_program_in_c(capsys, tmp_path):
     assert [tuple(map(int, line.split())) for line in reported.splitlines()] == wanted
 
 
-def test_a_file_name_ends_no_comment(capsys, tmp_path):
-    assert main(["schedule", "ring:2", "--out", "a.json"]) == 0
-    capsys.readouterr()
+def test_a_file_name_ends_no_comment(run, tmp_path):
+    run.printed("schedule ring:2 --out a.json")
     evil = "x */ #error \n 0x00018 0x00000008 \n.json"
     (tmp_path / "x *").mkdir()
     for path in (evil.replace("/", "-"), "x */y.json"):
         shutil.copy("a.json", path)
         for form, code in (("words", r"0x\w+ 0x\w+|#.*"), ("readmemh", r"\w+ // .*|//.*")):
-            lines = printed(capsys, path, "--format", form).splitlines()
+            lines = printed(run, f"{shlex.quote(path)} --format {form}").splitlines()
             assert all(re.fullmatch(code, line) for line in lines)
-        array = printed(capsys, path, "--format", "c")
+        array = printed(run, f"{shlex.quote(path)} --format c")
         assert "#error" not in re.sub(r"/\*.*?\*/", "", array, flags=re.S)
 
 
-def test_options_are_what_the_registers_get(capsys):
-    options = ("--dtype", "bfloat16", "--op", "max", "--dependency", "submessage")
-    options += ("--window-base", 77, "--watchdog-cycles", 5, "--first-arrival-cycles", 6)
-    writes = dict(words(capsys, "ring:4", "--size", "1KiB", *options))
+def test_options_are_what_the_registers_get(run):
+    line = "ring:4 --size 1KiB"
+    options = "--dtype bfloat16 --op max --dependency submessage"
+    options += " --window-base 77 --watchdog-cycles 5 --first-arrival-cycles 6"
+    writes = dict(words(run, f"{line} {options}"))
     mode = writes[ADDRESS["MODE"]]
     fields = ("dtype", "lockstep", "cut_through", "packets", "maximum", "header_only")
     assert [register_field("MODE", name, mode) for name in fields] == [2, 0, 1, 0, 1, 0]
     names = ("WINDOW_BASE", "WINDOW_FLITS", "WATCHDOG_CYCLES", "FIRST_ARRIVAL_CYCLES")
     assert [writes[ADDRESS[name]] for name in names] == [77, 64, 5, 6]
-    other = dict(words(capsys, "ring:4", "--size", "1KiB"))
+    other = dict(words(run, line))
     assert other[ADDRESS["FIRST_ARRIVAL_CYCLES"]] == 2**32 - 1
     assert 0 < other[ADDRESS["WATCHDOG_CYCLES"]] < 100_000
-    header_only = dict(words(capsys, "fat_tree:2x2", "--collective", "broadcast", "--root", 0))
+    header_only = dict(words(run, "fat_tree:2x2 --collective broadcast --root 0"))
     assert register_field("MODE", "header_only", header_only[ADDRESS["MODE"]]) == 1
-    waves = dict(words(capsys, "torus:2x2", "--algorithm", "forest", "--size", "1MiB"))
+    waves = dict(words(run, "torus:2x2 --algorithm forest --size 1MiB"))
     assert waves[ADDRESS["ITERATIONS"]] > 0
-
-
-REFUSED = [
-    (["--format", "hex"], "Format must be one of words, readmemh, c, not 'hex'"),
-    (["--dtype", "int32"], "--dtype must come with --format"),
-    (["--window-base", "0"], "--window-base must come with --format"),
-    (["--out", "a.txt"], "--out must come with --format"),
-    (["--name", "a"], "--name must come with --format"),
-    (["--format", "words", "--json"], "--format must come without --json"),
-    (["--format", "words", "--dtype", "int8"], "'int8'"),
-    (["--format", "words", "--op", "min"], "'min'"),
-    (["--format", "words", "--dependency", "none"], "'none'"),
-    (["--format", "words", "--window-base", "-1"], "must be in 0..4294967295, not -1"),
-    (["--format", "words", "--window-base", "4294967295"], "flits of memory must be at most"),
-    (["--format", "words", "--watchdog-cycles", "4294967296"], "not 4294967296"),
-    (["--format", "words", "--rank", "4"], "Rank must be in 0..3, not 4"),
-    (["--format", "words", "--rank", "-1"], "Rank must be in 0..3, not -1"),
-    (["--format", "c", "--name", "4x"], "Name must be a Verilog identifier, not '4x'"),
-    (["--format", "c", "--out", "no/such.h"], "no/such.h"),
-]
-
-
-@pytest.mark.parametrize(("options", "says"), REFUSED, ids=lambda value: " ".join(value)[:50])
-def test_what_would_be_left_out_or_wrong_is_refused(capsys, options, says):
-    assert main(["table", "ring:4", *options]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    assert says in captured.err
-    assert not list(Path().iterdir())
-
-
-def test_messages_over_shared_links_are_not_cut(capsys):
-    options = ["--format", "words", "--dependency", "submessage"]
-    assert main(["table", "fat_tree:2x2", *options]) == 2
-    assert "chunk" in capsys.readouterr().err
-
-
-def test_a_table_that_no_interface_holds_has_no_writes(capsys):
-    command = ["table", "ring:4", "--size", "64GiB", "--format", "words"]
-    assert main(command) == 2
-    assert "No interface holds it: flits of memory must be" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -215,11 +159,11 @@ def test_a_table_that_no_interface_holds_has_no_writes(capsys):
 @pytest.mark.parametrize(
     ("spec", "options", "base"),
     [
-        ("ring:4", ("--dependency", "submessage"), 0),
-        ("fat_tree:2x2", ("--dtype", "int32", "--op", "max", "--window-base", "5"), 5),
+        ("ring:4", "--dependency submessage", 0),
+        ("fat_tree:2x2", "--dtype int32 --op max --window-base 5", 5),
     ],
 )
-def test_a_bus_master_that_plays_the_words_all_reduces_bit_for_bit(capsys, spec, options, base):
+def test_a_bus_master_that_plays_the_words_all_reduces_bit_for_bit(run, spec, options, base):
     topology, size = parse_topology(spec), 1000
     schedule, model = build(topology, "multitree"), LinkModel()
     needs = needs_of(schedule, model, size)
@@ -231,8 +175,8 @@ def test_a_bus_master_that_plays_the_words_all_reduces_bit_for_bit(capsys, spec,
     place = slice(base * config.flit_bytes, base * config.flit_bytes + size)
     memory.reshape(4, -1)[:, place] = buffers.view(np.uint8)
     before = memory.copy()
-    arguments = ("--size", size, *options)
-    writes = [words(capsys, spec, "--rank", rank, *arguments) for rank in range(4)]
+    line = f"{spec} --size {size} {options}"
+    writes = [words(run, f"{line} --rank {rank}") for rank in range(4)]
     switches = {"num_switch_ports": int(topology.num_ports[4:].max(initial=0))}
     library = network_library(config, **(switches if topology.num_switches else {}))
     with Network(topology, config, library, link_model=model) as network:

