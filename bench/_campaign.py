@@ -1,6 +1,5 @@
 """Seeded campaigns: runs shared out to processes and kept as they end."""
 
-import argparse
 import json
 import sys
 import time
@@ -11,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from _bench import Row, ended, options, reported
+
 Outcome = TypeVar("Outcome")
 """What became of a run: a dataclass with its `seed`."""
 
@@ -19,60 +20,42 @@ SECONDS_BETWEEN = 10.0
 
 @dataclass(frozen=True)
 class Campaign(Generic[Outcome]):
-    """What a campaign runs, and how it is judged and shown.
+    """What a campaign runs, in processes of their own, and how it is judged and shown."""
 
-    Parameters
-    ----------
-    run : callable
-        The outcome of a seed; called in other processes.
-    outcome : type
-        Its dataclass.
-    problem : callable
-        What is wrong with an outcome, in one line, or None.
-    table_of : callable
-        Rows for all outcomes, each a dict.
-    show : callable
-        Print the rows for people.
-    chunk : int
-        Seeds that one process takes at a time.
-    can_forward : bool
-        `run` takes `forward_flits`, too, which is an option of the command line then.
-    """
-
-    run: Callable[..., Outcome]
+    run: Callable[..., Outcome]  # by its seed; with `can_forward` also by `forward_flits`
     outcome: type[Outcome]
-    problem: Callable[[Outcome], str | None]
-    table_of: Callable[[Sequence[Outcome]], list[dict[str, Any]]]
-    show: Callable[[list[dict[str, Any]]], None]
-    chunk: int = 1
+    problem: Callable[[Outcome], str | None]  # what is wrong, in one line
+    table_of: Callable[[Sequence[Outcome]], list[Row]]
+    columns: tuple[str, ...] = ()  # of its rows, for people; all if empty
+    chunk: int = 1  # seeds that one process takes at a time
     can_forward: bool = False
 
     def main(self, description: str | None, *, runs: int) -> int:
-        """Run what the command line says; exit status 1 where an outcome has a problem."""
-        arguments = self._parse(description, runs)
-        if self.can_forward:
-            forwards = partial(self.run, forward_flits=arguments.forward_flits)
-            return replace(self, run=forwards)._main(arguments)
-        return self._main(arguments)
-
-    def _main(self, arguments: argparse.Namespace) -> int:
-        if arguments.only is not None:
-            outcome = self.run(arguments.only)
+        forward = {"type": int, "default": 0, "help": "on private links"}
+        given = options(
+            description,
+            runs=runs,
+            seed={"type": int, "default": 1, "help": "the first; runs count up from it"},
+            jobs=2,
+            only={"type": int, "metavar": "SEED", "help": "one run, and all about it"},
+            results={"type": Path, "help": "file that keeps outcomes, to go on later"},
+            **{"forward_flits": forward} if self.can_forward else {},
+        )
+        modes = {"forward_flits": given.forward_flits} if self.can_forward else {}
+        chosen = replace(self, run=partial(self.run, **modes))
+        if given.only is not None:
+            outcome = chosen.run(given.only)
             print(outcome)
             return int(self.problem(outcome) is not None)
         begin = time.perf_counter()
-        seeds = range(arguments.seed, arguments.seed + arguments.runs)
-        outcomes = self.outcomes(seeds, arguments.jobs, arguments.results)
+        seeds = range(given.seed, given.seed + given.runs)
+        outcomes = chosen.outcomes(seeds, given.jobs, given.results)
         seconds = time.perf_counter() - begin
-        rows, bad = self.table_of(outcomes), [o for o in outcomes if self.problem(o) is not None]
-        if arguments.json:
-            found = {"good": not bad, "seconds": seconds, "rows": rows}
-            print(json.dumps(found | {"bad": [asdict(o) for o in bad]}, indent=2))  # type: ignore[call-overload]
-        else:
-            self.show(rows)
-            right = len(outcomes) - len(bad)
-            print(f"{right} of {len(outcomes)} runs as they have to be, {seconds:.0f} s")
-        return int(bool(bad))
+        rows = reported(given, self.table_of(outcomes), *self.columns)
+        bad = [asdict(each) for each in outcomes if self.problem(each) is not None]  # type: ignore[call-overload]
+        said = f"{len(outcomes) - len(bad)} of {len(outcomes)} runs as they have to be"
+        found = {"good": not bad, "seconds": seconds, "rows": rows, "bad": bad}
+        return ended(given, not bad, found, f"{said}, {seconds:.0f} s")
 
     def outcomes(
         self, seeds: Sequence[int], jobs: int = 1, results: Path | None = None
@@ -91,18 +74,6 @@ class Campaign(Generic[Outcome]):
                     said = time.monotonic()
                     print(f"{number} of {len(rest)} runs", file=sys.stderr, flush=True)
         return [known[seed] for seed in seeds]
-
-    def _parse(self, description: str | None, runs: int) -> argparse.Namespace:
-        parser = argparse.ArgumentParser(description=description)
-        parser.add_argument("--runs", type=int, default=runs)
-        parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")
-        parser.add_argument("--jobs", type=int, default=2)
-        parser.add_argument("--only", type=int, metavar="SEED", help="one run, and all about it")
-        parser.add_argument("--results", type=Path, help="file that keeps outcomes, to go on later")
-        parser.add_argument("--json", action="store_true")
-        if self.can_forward:
-            parser.add_argument("--forward-flits", type=int, default=0, help="on private links")
-        return parser.parse_args()
 
     def _read(self, results: Path | None) -> Iterator[tuple[int, Outcome]]:
         if results is None or not results.exists():
@@ -131,7 +102,6 @@ class Exactness:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong, in one line, or None."""
         return None if self.exact else f"{self.spec}: {self.text}"
 
 
@@ -142,26 +112,16 @@ def exact_campaign(
     run: Callable[..., Run],
     outcome: type[Run],
     networks: Iterable[str],
-    line: str,
-    more: Callable[[Sequence[Run]], dict[str, Any]] = lambda group: {},
+    more: Callable[[Sequence[Run]], Row] = lambda group: {},
     *,
     can_forward: bool = False,
 ) -> Campaign[Run]:
-    """A campaign whose runs have to be exact, with a row for each network and one for all.
+    """A campaign whose runs have to be exact, with a row for each `spec` and one for all.
 
-    Parameters
-    ----------
-    run, outcome, can_forward
-        As of a `Campaign`.
-    networks : iterable of str
-        What `spec` of an outcome may be.
-    line : str
-        Format of a row for people.
-    more : callable
-        What a row has of some outcomes besides what all such campaigns count.
+    `more` is what a row has of some outcomes besides what all such campaigns count.
     """
 
-    def row_of(network: str, group: Sequence[Run]) -> dict[str, Any]:
+    def row_of(network: str, group: Sequence[Run]) -> Row:
         stuck = sum(each.text.startswith("stuck") for each in group)
         return {
             "network": network,
@@ -174,31 +134,15 @@ def exact_campaign(
             "cpu_seconds": round(sum(each.cpu_seconds for each in group), 1),
         }
 
-    def table_of(outcomes: Sequence[Run]) -> list[dict[str, Any]]:
-        return by_network(networks, outcomes, row_of)
-
-    def show(rows: list[dict[str, Any]]) -> None:
-        print(line.format(*(name.replace("_", " ").replace("emulated ", "") for name in rows[0])))
-        for row in rows:
-            print(line.format(*(_cell(name, value) for name, value in row.items())))
-
-    return Campaign(
-        run, outcome, lambda each: each.problem, table_of, show, can_forward=can_forward
-    )
-
-
-def _cell(name: str, value: Any) -> Any:
-    """A value of a row for people."""
-    if name.endswith("_share"):
-        return "-" if value is None else f"{100 * value:.1f} %"
-    return f"{value:,}" if name == "emulated_cycles" else value
+    table_of = partial(by_network, networks, row=row_of)
+    return Campaign(run, outcome, lambda each: each.problem, table_of, can_forward=can_forward)
 
 
 def by_network(
     networks: Iterable[str],
     outcomes: Sequence[Any],
-    row: Callable[[str, list[Any]], dict[str, Any]],
-) -> list[dict[str, Any]]:
+    row: Callable[[str, list[Any]], Row],
+) -> list[Row]:
     """A row for each network, by `spec` of the outcomes, and one for all."""
     return [
         row(name, [o for o in outcomes if name in (o.spec, "all")]) for name in (*networks, "all")

@@ -33,13 +33,7 @@ class Case:
 
     @classmethod
     def parse(cls, text: str) -> "Case":
-        """A case from the text that `--only` takes.
-
-        Raises
-        ------
-        ValueError
-            If the text has another form, or there is no such interface.
-        """
+        """A case from the text that `--only` takes; a ValueError where there is none."""
         ports, *rest = parts = text.split(":")
         if len(parts) not in (4, 5, 6, 7):
             raise ValueError(f"An interface must be {SPEC}, not {text!r}")
@@ -66,7 +60,6 @@ class Case:
         )
 
     def columns(self) -> dict[str, int | str]:
-        """The case as the first columns of a row."""
         return {
             "ports": self.ports,
             "flit_bits": 8 * self.flit_bytes,

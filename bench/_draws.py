@@ -20,45 +20,26 @@ Buffers = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Draw:
-    """What a run does: collectives, link buffers, memory, starts, and the seed of its data.
-
-    Parameters
-    ----------
-    seed : int
-    spec : str
-        Network, as the campaign's table has it.
-    queue : list of Upcoming
-        Collectives one after the other, all on one network.
-    timing : MemoryTiming
-    skews : list of int
-        Cycles until each rank starts.
-    buffer_flits : int, optional
-        Of each link.
-    sizes : dict
-        Of the interfaces, as for `RtlSession`.
-    """
+    """What a run does: collectives, link buffers, memory, starts, and the seed of its data."""
 
     seed: int
-    spec: str
-    queue: list[Upcoming]
+    spec: str  # the network, as the campaign's table has it
+    queue: list[Upcoming]  # one after the other, all on one network
     timing: MemoryTiming
-    skews: list[int]
-    buffer_flits: int | None = None
-    sizes: dict[str, int] = field(default_factory=dict)
+    skews: list[int]  # cycles until each rank starts
+    buffer_flits: int | None = None  # of each link
+    sizes: dict[str, int] = field(default_factory=dict)  # of the interfaces, as for `RtlSession`
 
     @property
     def topology(self) -> Topology:
-        """The network."""
         return self.queue[0].schedule.topology
 
     @property
     def model(self) -> LinkModel:
-        """Its links."""
         return LinkModel(buffer_flits=self.buffer_flits)
 
     @property
     def config(self) -> Config:
-        """Of the interfaces."""
         wired = lowered(self.queue[0].schedule).topology
         return config_for(wired, self.model, **self.sizes)
 

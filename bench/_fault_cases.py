@@ -63,8 +63,6 @@ MAX_SKEW_CYCLES = 200
 
 @dataclass(frozen=True)
 class Case:
-    """One run: all that is drawn from its seed."""
-
     seed: int
     network: str
     algorithm: str
@@ -118,7 +116,6 @@ def twin(num_ranks: int) -> Topology:
 
 
 def config_of(model: LinkModel, shared: bool) -> Config:
-    """Interfaces of a run."""
     return SHARED_CONFIG if shared else replace(CONFIG, forward_flits=model.forward_flits)
 
 
@@ -188,7 +185,6 @@ def _guess_cycles(case: Case, schedule: Schedule) -> int:
 def draw_fault(
     rng: np.random.Generator, kind: str, schedule: Schedule, horizon: int, model: LinkModel
 ) -> Injection:
-    """A fault of a kind, somewhere."""
     topology = schedule.topology
     rank = int(rng.integers(topology.num_ranks))
     node = int(rng.integers(topology.num_nodes))

@@ -31,7 +31,6 @@ BLOCK = re.compile(
 
 
 def cell(text: str) -> str:
-    """A cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 
@@ -55,7 +54,6 @@ def rows_of(pairs: list[tuple[Run, Figure]]) -> list[str]:
 
 
 def page(book: Book) -> str:
-    """The text of docs/figures.md."""
     lines = [INTRODUCTION]
     for section, text in book.sections.items():
         pairs = [pair for pair in book.figures() if pair[0].section == section]
@@ -84,13 +82,7 @@ def table_lines(table: Table, runs: list[Run]) -> list[str]:
 
 
 def quoted(book: Book, text: str, document: str) -> str:
-    """A document with its blocks and quotes as the figures are.
-
-    Raises
-    ------
-    ValueError
-        If it quotes what is not there.
-    """
+    """A document with its blocks and quotes as the figures are; a ValueError if one is unknown."""
     numbers = {figure.id: figure.text() for _, figure in book.figures() if figure.id}
 
     def block(match: re.Match[str]) -> str:

@@ -37,14 +37,11 @@ class Figure:
     readme: bool = False
 
     def text(self) -> str:
-        """The value for people, without its unit."""
         return shown(self.value, unit=self.unit, digits=self.digits)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its key in each row, and how its cells look."""
-
     key: str
     heading: str
     unit: str = ""
@@ -95,13 +92,7 @@ class Book:
 
 
 def read(path: Path = FIGURES) -> Book:
-    """Read a file of figures.
-
-    Raises
-    ------
-    ValueError
-        If it does not hold together; names the run.
-    """
+    """Read a file of figures; a ValueError that names the run if it does not hold together."""
     data = tomllib.loads(path.read_text())
     tables = {}
     for each in data.get("table", []):
@@ -168,21 +159,15 @@ def _inline(thing: Figure | Column) -> str:
 
 
 def _toml(value: Scalar) -> str:
-    """A scalar of TOML, which for these is what JSON has."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def found(data: Any, key: str) -> Scalar:
-    """The value at a key of a command's JSON.
+    """The value at a key of a command's JSON; a KeyError if it leads to none, or to several.
 
     A key is names with points between; behind a list `[2]` is an entry, `[name=value;...]` the
-    entries that have these values, and `[*]` all. It has to lead to one value, or begins with
-    one of `AGGREGATES`, of all that are not null. A single null is an empty text.
-
-    Raises
-    ------
-    KeyError
-        If it leads to no value, or to several; names the key.
+    entries that have these values, and `[*]` all. One that begins with one of `AGGREGATES` is of
+    all values that are not null. A single null is an empty text.
     """
     aggregate, _, path = key.partition(" ")
     if aggregate not in AGGREGATES:

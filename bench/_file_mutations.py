@@ -46,7 +46,6 @@ _XML_ATTRIBUTE = re.compile(r' [\w.]+="[^"]*"')
 
 
 def flip_bytes(draw: random.Random, text: str) -> bytes:
-    """Change some bytes."""
     data = bytearray(text.encode(errors="surrogatepass"))
     for _ in range(draw.choice((1, 1, 2, 8))):
         if data:
@@ -55,18 +54,15 @@ def flip_bytes(draw: random.Random, text: str) -> bytes:
 
 
 def cut_off(draw: random.Random, text: str) -> str:
-    """Leave the end away."""
     return text[: draw.randrange(len(text) + 1)]
 
 
 def drop_span(draw: random.Random, text: str) -> str:
-    """Leave a part away."""
     start, stop = _span(draw, text)
     return text[:start] + text[stop:]
 
 
 def double_span(draw: random.Random, text: str) -> str:
-    """Have a part twice."""
     start, stop = _span(draw, text)
     return text[:stop] + text[start:]
 
@@ -154,7 +150,6 @@ def edit_xml(draw: random.Random, text: str) -> str:
 
 
 def nest(draw: random.Random, text: str) -> str:
-    """Put something deep into it."""
     at, depth = draw.randrange(len(text) + 1), draw.choice(_DEPTHS)
     start, stop = draw.choice((("[", "]"), ('{"a":', "}"), ("<a>", "</a>"), ("<desc>", "</desc>")))
     if draw.randrange(2):

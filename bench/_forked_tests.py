@@ -26,11 +26,8 @@ def end_test(_signal: int, _frame: FrameType | None) -> NoReturn:
 class ForkedRanks:
     """To be put before `MultiProcessTestCase` among the bases of a class of tests.
 
-    Attributes
-    ----------
-    longest_s : int
-        Seconds that a test may take; the environment's DISTRIBUTED_TESTS_DEFAULT_TIMEOUT tells
-        PyTorch the same.
+    `longest_s` is what a test may take, in seconds; the environment's
+    DISTRIBUTED_TESTS_DEFAULT_TIMEOUT tells PyTorch the same.
     """
 
     longest_s: int

@@ -56,13 +56,7 @@ class Library:
     left_out: tuple[str, ...]
 
     def nand2(self) -> Cell:
-        """The smallest cell called NAND2 something: what a gate equivalent is.
-
-        Raises
-        ------
-        LibertyError
-            If there is none.
-        """
+        """The smallest cell called NAND2 something: what a gate equivalent is."""
         found = [cell for cell in self.cells.values() if re.match(r"(?i)nand2(?!\d)", cell.name)]
         found = found or [cell for cell in self.cells.values() if "nand2" in cell.name.lower()]
         if not found:
@@ -70,13 +64,7 @@ class Library:
         return min(found, key=lambda cell: (cell.area_um2, cell.name))
 
     def buffers(self) -> list[tuple[str, str, str]]:
-        """Every buffer with its input and output.
-
-        Raises
-        ------
-        LibertyError
-            If there is none.
-        """
+        """Every buffer with its input and output; a LibertyError if there is none."""
         found = [(cell.name, *cell.buffer) for cell in self.cells.values() if cell.buffer]
         if not found:
             raise LibertyError("The library must have a buffer")
@@ -84,13 +72,7 @@ class Library:
 
 
 def text_of(path: Path) -> str:
-    """A Liberty file, packed by gzip or not.
-
-    Raises
-    ------
-    LibertyError
-        If it cannot be read, or holds no library.
-    """
+    """A Liberty file, packed by gzip or not; a LibertyError if it is none."""
     try:
         packed = path.read_bytes()
         text = (gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed).decode()
@@ -137,7 +119,6 @@ def _cell(name: str, group: str, femtofarads: float) -> Cell:
 
 
 def _value(attribute: re.Pattern[str], group: str) -> float:
-    """The first value of an attribute, or 0."""
     found = attribute.search(group)
     return float(found[1]) if found else 0.0
 
@@ -165,12 +146,8 @@ def read_libraries(paths: Sequence[Path], folder: Path, dont_use: Sequence[str] 
     """Read libraries, and write them to a folder without the cells that are not to be used.
 
     Yosys, ABC and OpenSTA then have the same cells, whatever each knows of scan and latches.
-    `dont_use` are patterns of names, such as ``HB*``.
-
-    Raises
-    ------
-    LibertyError
-        If a file is none, or together they have no flip-flop or no gate.
+    `dont_use` are patterns of names, such as ``HB*``. A LibertyError if a file is none, or together
+    they have no flip-flop or no gate.
     """
     files: list[Path] = []
     cells: dict[str, Cell] = {}

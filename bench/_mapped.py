@@ -47,13 +47,7 @@ class Mapped:
 
 
 def module_of(path: str, modules: Collection[str]) -> str:
-    """The Verilog module of a block: equal blocks, numbered in a path, share one.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
-    """
+    """The Verilog module of a block: equal blocks, numbered in a path, share one."""
     parts = path.split(".")
     shared = [".".join([re.sub(r"_\d+$", "", p), *parts[k + 1 :]]) for k, p in enumerate(parts)]
     for name in (path, *shared):
@@ -69,13 +63,7 @@ def lane_units(verilog: str, blocks: Mapping[str, str]) -> frozenset[str]:
 
 
 def buffer_cell(library: Library) -> tuple[str, str, str]:
-    """A buffer for trees, and its pins: a quarter of the buffers are smaller.
-
-    Raises
-    ------
-    LibertyError
-        If there is no buffer.
-    """
+    """A buffer for trees, and its pins: a quarter of the buffers are smaller."""
     buffers = sorted(library.buffers(), key=lambda each: library.cells[each[0]].area_um2)
     return buffers[len(buffers) // 4]
 

@@ -25,7 +25,6 @@ class Memory:
 
     @property
     def name(self) -> str:
-        """Of the cell; equal ones have one cell."""
         sizes = "_".join(str(width) for _, width in self.widths)
         return f"memory_{self.words}x{self.bits}_{sizes}"
 

@@ -71,25 +71,15 @@ class Copy:
         )
 
     def close(self) -> None:
-        """Remove it."""
         self._holder.cleanup()
 
     def test(
         self, tests: Sequence[Sequence[str]], seconds: float, module: str = "", content: bytes = b""
     ) -> Verdict:
-        """Run tests in this order until one fails or the time is up, with one file changed.
+        """Run each file's tests in this order until one fails, with one file changed, if any.
 
-        Parameters
-        ----------
-        tests : sequence of sequences of str
-            Those of each file, as pytest takes them.
-        seconds : float
-            Of a processor, after which no test begins; one that goes on for `HANGING_SECONDS`
-            more times out.
-        module : str
-            Path of the file to change; none if empty.
-        content : bytes
-            What it holds then.
+        After so many seconds of a processor no test begins; one that goes on for `HANGING_SECONDS`
+        more times out.
         """
         cache = tempfile.mkdtemp(dir=self._holder.name)
         path = self.folder / module
@@ -137,7 +127,6 @@ class _Watch:
         self.failed |= failed
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file has been read."""
         self._note(report.nodeid, report.failed)
 
     @pytest.hookimpl(tryfirst=True)
@@ -149,7 +138,6 @@ class _Watch:
             self._note(item.nodeid, False)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A part of a test has ended."""
         self._note(report.nodeid, report.failed)
 
 

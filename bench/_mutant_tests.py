@@ -13,18 +13,11 @@ LATER = r"multitree(\.\w+)+:\w+"
 
 
 def tests_of(root: Path, module: str) -> list[str]:
-    """Test files that import a module, those first that are likely to notice a change soon.
+    """Test files that import a module of a repository, those that may notice a change soon first.
 
     First those of its own room; of these the one named after the module, then those of its
     sub-room, those that share words of its name, and the fewest imports away; files that tests
     share are none. Of equals the one that imports the least is first.
-
-    Parameters
-    ----------
-    root : Path
-        The repository.
-    module : str
-        Path of a file of it.
     """
     folder, stem = Path(module).parent, Path(module).stem
     found = []

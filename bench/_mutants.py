@@ -46,35 +46,17 @@ _WIDTHS = {"In", "Out", "Signal", "unsigned"}
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """A place of a file and what takes its place.
+    """A place of a file and what takes its place."""
 
-    Parameters
-    ----------
-    module : str
-        Path of the file, from the root of the repository.
-    line : int
-        Where it begins, from 1.
-    function : str
-        The innermost class or function around it, with those around that; empty at the top.
-    old, new : str
-        The lines that it changes, before and after, with single spaces.
-    start, end : int
-        Its bytes in the file.
-    text : str
-        What takes their place.
-    nth : int
-        Which of those that read the same in this function it is, from 1.
-    """
-
-    module: str
-    line: int
-    function: str
-    old: str
+    module: str  # path of the file, from the root of the repository
+    line: int  # where it begins, from 1
+    function: str  # the innermost class or function, with those around that; empty at the top
+    old: str  # the lines that it changes, with single spaces
     new: str
-    start: int
+    start: int  # its bytes in the file
     end: int
-    text: str
-    nth: int = 1
+    text: str  # what takes their place
+    nth: int = 1  # of those that read the same in this function
 
     @property
     def key(self) -> tuple[str, str, str, str, int]:
@@ -83,11 +65,9 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Eight hex digits of its key."""
         return _digest(*map(str, self.key))[:8]
 
     def applied(self, source: bytes) -> bytes:
-        """The file with this change."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
 
@@ -96,16 +76,9 @@ def _digest(*parts: str) -> str:
 
 
 def mutants_of(module: str, source: bytes) -> list[Mutant]:
-    """Every mutant of a file, in the order of its lines.
+    """Every mutant of a file with this path and content, in the order of its lines.
 
     Not changed are text, annotations, decorators and what only asserts, nor is a signal made wider.
-
-    Parameters
-    ----------
-    module : str
-        Path of the file, from the root of the repository.
-    source : bytes
-        What it holds.
     """
     found: dict[tuple[str, int, str], Mutant] = {}
     starts = [0]

@@ -103,7 +103,6 @@ def route_all(jobs: Sequence[Job], seeds: Sequence[int], seconds: float, paralle
 
 
 def missing_nextpnr() -> str | None:
-    """What to install where there is no nextpnr."""
     if shutil.which(NEXTPNR) is None:
         return f"there is no {NEXTPNR} on the path: pip install 'multitree[synth]', or use make"
     return None

@@ -102,17 +102,9 @@ def start_ranks(
     backend: str | None = "multitree",
     **environment: str,
 ) -> Ranks:
-    """Start `function(rank, num_ranks, *arguments)` on every rank.
+    """Start `function(rank, num_ranks, *arguments)`, of an importable module, on every rank.
 
-    Parameters
-    ----------
-    function : callable
-        Of a module that can be imported.
-    num_ranks : int
-    backend : str or None
-        Of the default group; None for none.
-    environment : str
-        Variables such as MULTITREE_TOPOLOGY.
+    The default group is of a backend, or of none. Ranks have these variables in their environment.
     """
     folder = tempfile.TemporaryDirectory()
     path = str(Path(folder.name) / "store")
@@ -141,13 +133,7 @@ def run_ranks(
     backend: str | None = "multitree",
     **environment: str,
 ) -> list[Any]:
-    """Run a function on every rank; the results by rank.
-
-    Raises
-    ------
-    RankError
-        If a rank raises or does not end in time; all are ended.
-    """
+    """Run a function on every rank: results by rank, or a RankError, and none is left running."""
     return start_ranks(function, num_ranks, *arguments, backend=backend, **environment).wait(
         timeout_s
     )

@@ -52,7 +52,6 @@ class TimedPath:
 
 
 def missing_sta() -> str | None:
-    """What to install where there is no OpenSTA."""
     if shutil.which(STA) is None:
         return (
             f"there is no OpenSTA ({STA}) on the path (Debian and Ubuntu: apt-get install opensta)"
@@ -63,13 +62,7 @@ def missing_sta() -> str | None:
 def timing(
     folder: Path, libraries: Iterable[str], verilog: str, period_ps: float
 ) -> list[TimedPath]:
-    """The slowest path to each of the slowest end points, worst first.
-
-    Raises
-    ------
-    ToolError
-        If OpenSTA fails, or finds no path.
-    """
+    """The slowest path to each of the slowest end points, worst first."""
     read = "\n".join(f"read_liberty {name}" for name in libraries)
     script = SCRIPT.format(
         read=read, verilog=verilog, top=MODULE_NAME, period_ps=period_ps, paths=MOST_PATHS
@@ -87,7 +80,6 @@ def timing(
 
 
 def parse(said: str) -> list[TimedPath]:
-    """The paths in what OpenSTA printed."""
     return sorted(
         (
             TimedPath(float(slack), float(delay), max(int(points) - 2, 0) // 2, start, end)

@@ -6,9 +6,6 @@ from multitree.sim.rtl.session import RtlSession
 
 
 def num_staged(session: RtlSession) -> int:
-    """Contributions staged since reset, at all ranks.
-
-    Raises DeviceError where the register is not read, or is not there: on direct links.
-    """
+    """Contributions staged since reset, at all ranks; a DeviceError on direct links."""
     ranks = range(session.network.topology.num_ranks)
     return sum(EmulatedBus(session.network, rank).read(ADDRESS["STAGED"]) for rank in ranks)

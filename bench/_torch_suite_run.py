@@ -79,7 +79,6 @@ def import_tests(backend: str, limit_s: int) -> ModuleType:
 
 
 def test_class(tests: ModuleType, limit_s: int) -> type[unittest.TestCase]:
-    """PyTorch's class of tests, on forked ranks."""
 
     class Forked(ForkedRanks, tests.TestDistBackend, tests.DistributedTest._DistTestBase):  # type: ignore
         longest_s = limit_s
@@ -92,7 +91,6 @@ def test_class(tests: ModuleType, limit_s: int) -> type[unittest.TestCase]:
 
 
 def main() -> None:
-    """Run the tests that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("backend")
     parser.add_argument("--limit", type=int, required=True, help="seconds that a test may take")

@@ -14,13 +14,7 @@ class ToolError(RuntimeError):
 
 
 def yosys(folder: Path, stem: str, lines: Sequence[str]) -> None:
-    """Run commands in a folder, which files in them are named from.
-
-    Raises
-    ------
-    ToolError
-        If one of them fails.
-    """
+    """Run commands in a folder, which files in them are named from; a ToolError if one fails."""
     name = f"{stem}.ys"
     (folder / name).write_text("\n".join([*lines, ""]))
     command = [sys.executable, "-c", PROGRAM.format(name=name)]
@@ -31,7 +25,6 @@ def yosys(folder: Path, stem: str, lines: Sequence[str]) -> None:
 
 
 def missing_yosys() -> str | None:
-    """What to install where there is no Yosys."""
     if importlib.util.find_spec("pyosys") is None:
         return "there is no pyosys: pip install 'multitree[synth]', or use make"
     return None

@@ -6,16 +6,16 @@ the published means. All but those by the engine exact:
 ``python bench/ablation.py [--topologies torus:8x8] [--sizes 32KiB,1MiB] [--json]``.
 """
 
-import argparse
-import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+from _bench import Row, ended, listed, options, reported, sizes
 from baselines import PEER_CYCLES
 
 from multitree.host.cli.output import Working
 from multitree.host.evaluation.schemes import reduction_cycles
-from multitree.host.sizes import format_size, parse_sizes
+from multitree.host.sizes import format_size
 from multitree.sim.exact.engine import exact
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
@@ -29,11 +29,9 @@ PUBLISHED = {"ring": 2.3, "ring_2d": 1.56}
 """Means of seven networks' gradients on torus:8x8, MultiTree in messages."""
 AS_HERE, STEPS, LOCKSTEP = "as here", "steps of the authors' code", "lockstep"
 REDUCTION, PEER = "reduction time subtracted", "the authors' simulator"
-COLUMNS = ("topology", "size", "cause, with those above", "MultiTree", "ring", "2D ring")
-ROW = "{:<10} {:>7} {:<38} {:>10} {:>8} {:>8} {:>7} {:>7}"
 
 
-def measure(spec: str, size_bytes: int, work: Working) -> list[dict[str, Any]]:
+def measure(spec: str, size_bytes: int, work: Working) -> Iterator[Row]:
     """Rows of one network and size: cycles of MultiTree and of both rings, and their ratios."""
     topology, num_flits = parse_topology(spec), PACKETS.num_flits(size_bytes, 1)
     work.update(f"{spec}, {format_size(size_bytes)}")
@@ -46,17 +44,15 @@ def measure(spec: str, size_bytes: int, work: Working) -> list[dict[str, Any]]:
         STEPS: exact(published_steps, num_flits).cycles,
         LOCKSTEP: exact(published_steps, num_flits, lockstep=True).cycles,
     }
-    rows = [_row(spec, size_bytes, cause, tree, rings) for cause, tree in trees.items()]
-    tree = trees[LOCKSTEP] - reduction_cycles(published_steps, LinkModel())
-    less = {name: rings[name] - reduction_cycles(schedules[name], PACKETS) for name in OVER}
-    rows.append(_row(spec, size_bytes, REDUCTION, tree, less))
-    peer = PEER_CYCLES.get((spec, format_size(size_bytes)), {})
-    if peer:
-        rows.append(_row(spec, size_bytes, PEER, peer["multitree"], peer))
+    for cause, tree in trees.items():
+        yield _row(spec, size_bytes, cause, {"multitree": tree} | rings)
+    less = {"multitree": trees[LOCKSTEP] - reduction_cycles(published_steps, LinkModel())}
+    less |= {name: rings[name] - reduction_cycles(schedules[name], PACKETS) for name in OVER}
+    yield _row(spec, size_bytes, REDUCTION, less)
+    if peer := PEER_CYCLES.get((spec, format_size(size_bytes))):
         # What none of the causes explains, scheme by scheme.
-        ours = {"multitree": tree} | less
-        rows[-1] |= {f"residual_{name}": peer[name] / cycles for name, cycles in ours.items()}
-    return rows
+        residual = {f"residual_{name}": peer[name] / cycles for name, cycles in less.items()}
+        yield _row(spec, size_bytes, PEER, peer) | residual
 
 
 def _one_order(topology: Topology) -> Any:
@@ -64,59 +60,33 @@ def _one_order(topology: Topology) -> Any:
     return build_multitree(topology, root_order="ascending", neighbour_order="ascending")
 
 
-def _row(
-    spec: str, size_bytes: int, cause: str, tree_cycles: int, rings: dict[str, int]
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"topology": spec, "size_bytes": size_bytes, "cause": cause}
-    row["multitree_cycles"] = tree_cycles
+def _row(spec: str, size_bytes: int | None, cause: str, cycles: dict[str, int]) -> Row:
+    """Cycles of all schemes and their ratios; without cycles, the published ratios."""
+    row = {"topology": spec, "size_bytes": size_bytes, "cause": cause}
+    row["multitree_cycles"] = cycles.get("multitree")
     for name in OVER:
-        row[f"{name}_cycles"] = rings[name]
-        row[f"over_{name}"] = rings[name] / tree_cycles
+        row[f"{name}_cycles"] = cycles.get(name)
+        row[f"over_{name}"] = cycles[name] / cycles["multitree"] if cycles else PUBLISHED[name]
     return row
-
-
-def _published() -> dict[str, Any]:
-    """A last row, without cycles."""
-    row: dict[str, Any] = {"topology": "torus:8x8", "size_bytes": None, "cause": "published means"}
-    row["multitree_cycles"] = None
-    for name in OVER:
-        row |= {f"{name}_cycles": None, f"over_{name}": PUBLISHED[name]}
-    return row
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print rows for people."""
-    print(ROW.format(*COLUMNS, "x ring", "x 2D"))
-    for row in rows:
-        size = "" if row["size_bytes"] is None else format_size(row["size_bytes"])
-        cycles = [row[f"{name}_cycles"] or "" for name in ("multitree", *OVER)]
-        ratios = [f"{row[f'over_{name}']:.2f}" for name in OVER]
-        print(ROW.format(row["topology"], size, row["cause"], *cycles, *ratios))
 
 
 def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--topologies", default="torus:4x4,torus:8x8", help="tori of two dimensions"
+    given = options(
+        __doc__,
+        topologies=listed("torus:4x4,torus:8x8", about="tori of two dimensions, commas between"),
+        sizes=sizes("32KiB,1MiB"),
     )
-    parser.add_argument("--sizes", default="32KiB,1MiB", help="of one rank's buffer")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    arguments = parser.parse_args()
-    sizes = parse_sizes(arguments.sizes)
-    with Working("Ablation") as work:
-        rows = [
-            row
-            for spec in arguments.topologies.split(",")
-            for size in sizes
-            for row in measure(spec, size, work)
-        ]
-    rows.append(_published())
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        show(rows)
-    return 0
+
+    def measured() -> Iterator[Row]:
+        with Working("Ablation") as work:
+            for spec in given.topologies:
+                for size in given.sizes:
+                    yield from measure(spec, size, work)
+        yield _row("torus:8x8", None, "published means", {})
+
+    columns = ("topology", "size_bytes", "cause", "multitree_cycles", "ring_cycles")
+    columns += ("ring_2d_cycles", "over_ring", "over_ring_2d")
+    return ended(given, True, reported(given, measured(), *columns))
 
 
 if __name__ == "__main__":

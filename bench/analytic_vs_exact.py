@@ -7,8 +7,6 @@ written out. Exit status 1 if a class is off by more than ``--tolerance``; some 
 ``python bench/analytic_vs_exact.py --cases random``, or ``short``, ``grid``, ``translated``.
 """
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +15,7 @@ from functools import cache
 from itertools import chain, product
 from typing import Any
 
+from _bench import Row, ended, options, reported
 from exact_vs_rtl import KINDS, Case, draw
 
 from multitree.host.cli.output import Working
@@ -48,13 +47,11 @@ SLOW = tuple(product(("full:8", "torus:3x3", "torus:4x4", "mesh:4x4"), (4.0, 1.0
 WAVES = tuple(product(("torus:4x4", "mesh:4x4"), ("64KiB", "256KiB"), (0, 512)))
 SHORT_BUFFERS_FLITS, SHORT_SUBMESSAGE_FLITS = (8, 12, 24), 4
 TRANSLATED = "torus:8x8", "torus:16x16"
-ROW = "{:<32} {:>5} {:>9} {:>9} {:>9} {:>9}"
+COLUMNS = ("class", "cases", "most_percent", "mean_percent", "most_cycles", "mean_cycles")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One ordinary case."""
-
     spec: str
     algorithm: str
     size: str
@@ -67,7 +64,6 @@ class Point:
 
     @property
     def model(self) -> LinkModel:
-        """What it is timed with."""
         model = LinkModel(
             dependency=self.dependency,
             flow_control=self.flow_control,
@@ -92,7 +88,6 @@ class Difference:
 
 
 def grid() -> Iterator[Point]:
-    """All ordinary cases."""
     for spec, size, memory, mode in product(PRIVATE, SIZES, MEMORIES, (*MODES, *FORWARDED)):
         yield Point(spec, "multitree", size, memory, *mode)
     for spec, size, mode in product(PRIVATE, SIZES, (MODES[0], FORWARDED[1])):
@@ -116,7 +111,6 @@ def _schedule(spec: str, algorithm: str, link_gbytes_per_s: float | None) -> Sch
 
 
 def of_point(point: Point) -> Difference:
-    """Time an ordinary case by both engines."""
     schedule = _schedule(point.spec, point.algorithm, point.link_gbytes_per_s)
     model = point.model
     num_flits = model.num_flits(parse_size(point.size), 1)
@@ -149,7 +143,6 @@ def of_translated(spec: str) -> Iterator[Difference]:
 
 
 def of_seed(seed: int) -> Difference:
-    """Time a random case by both engines."""
     return _of_case("random", seed, draw(seed))
 
 
@@ -171,7 +164,7 @@ def _of_case(group: str, seed: int, case: Case) -> Difference:
     return Difference(f"{group}/{kind}", f"seed {seed}", both[1], both[0] - both[1])
 
 
-def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
+def summary(found: Sequence[Difference]) -> list[Row]:
     """A row for each class: its cases, and the most and the mean that they are off."""
     classes: dict[str, list[Difference]] = {}
     for each in found:
@@ -194,36 +187,30 @@ def summary(found: Sequence[Difference]) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    """Time all cases and print a row for each class."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", choices=CASES, default="all")
-    parser.add_argument("--runs", type=int, default=300, help="random cases, seeds 0 and up")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--tolerance", type=float, default=1.0, help="of a share of the cycles")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    given = options(
+        __doc__,
+        cases={"choices": CASES, "default": "all"},
+        runs={"type": int, "default": 300, "help": "random cases, seeds 0 and up"},
+        jobs=2,
+        tolerance={"type": float, "default": 1.0, "help": "of a share of the cycles"},
+    )
     # It is compiled here, so that no process has to.
     exact(build(parse_topology("ring:2"), "multitree"), 1)
-    seeds = range(arguments.runs) if arguments.cases in ("random", "all") else ()
-    short = range(arguments.runs) if arguments.cases in ("short", "all") else ()
-    points = list(grid()) if arguments.cases in ("grid", "all") else []
-    trees = TRANSLATED if arguments.cases in ("translated", "all") else ()
-    with Working("cases timed by both engines"), ProcessPoolExecutor(arguments.jobs) as pool:
+    seeds, short, points, trees = (
+        each if given.cases in (name, "all") else ()
+        for name, each in zip(
+            CASES, (range(given.runs), range(given.runs), grid(), TRANSLATED), strict=False
+        )
+    )
+    with Working("cases timed by both engines"), ProcessPoolExecutor(given.jobs) as pool:
         timed = pool.map(of_seed, seeds), pool.map(of_short, short)
         found = list(chain(*timed, pool.map(of_point, points, chunksize=4)))
         found += chain.from_iterable(map(of_translated, trees))
-    rows = summary(found)
-    if arguments.json:
-        print(json.dumps({"rows": rows}, indent=2))
-    else:
-        print(ROW.format("class", "cases", "most %", "mean %", "cycles", "mean"))
-        for row in rows:
-            shares = (f"{100 * row[name]:.2f}" for name in ("most_share", "mean_share"))
-            cells = row["class"], row["cases"], *shares, row["most_cycles"]
-            print(ROW.format(*cells, f"{row['mean_cycles']:.1f}"))
-        for row in rows:
-            print(f"{row['class']}: {row['worst']['case']}, {row['worst']['cycles']:+d} cycles")
-    return int(max(row["most_share"] for row in rows) > arguments.tolerance)
+    rows = reported(given, summary(found), *COLUMNS)
+    good = max(row["most_share"] for row in rows) <= given.tolerance
+    worst = {row["class"]: row["worst"] for row in rows}
+    said = [f"{name}: {each['case']}, {each['cycles']:+d} cycles" for name, each in worst.items()]
+    return ended(given, good, {"rows": rows}, *said)
 
 
 if __name__ == "__main__":

@@ -28,13 +28,7 @@ MEMORY_LIBRARY = "memories.lib"
 
 
 def liberty_files(names: list[str]) -> list[Path]:
-    """The files that names stand for.
-
-    Raises
-    ------
-    LibertyError
-        If there are none at one.
-    """
+    """The files that names stand for; a LibertyError if there are none at one."""
     files: list[Path] = []
     for name in names:
         path = Path(os.path.expandvars(name))
@@ -82,7 +76,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def _memories(memories: dict[str, Memory]) -> list[dict[str, int]]:
-    """Black boxes by their size, largest first."""
     sizes = Counter((memory.words, memory.bits) for memory in memories.values())
     rows = [{"words": w, "bits": b, "count": n} for (w, b), n in sizes.items()]
     return sorted(rows, key=lambda row: -row["words"] * row["bits"])
@@ -107,7 +100,6 @@ def area_rows(mapped: Mapped, library: Library) -> dict[str, Any]:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    """Map, and analyse."""
     began = time.monotonic()
 
     def say(what: str) -> None:
@@ -137,7 +129,6 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    """The table for people."""
     forward = f", forwarding of {found['forward_flits']} flits" if found["forward_flits"] else ""
     print(f"{found['ports']} ports, {found['lanes']}{forward}, in {', '.join(found['liberty'])}")
     print(
@@ -164,7 +155,6 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    """Map, analyse, print."""
     given = parse()
     try:
         found = measure(given)

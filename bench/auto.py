@@ -6,12 +6,12 @@ reach. Exit status 1 where a result is not exact or `auto` is too often too slow
 ``python bench/auto.py [--topologies torus:4x4] [--plots docs/plots] [--json]``.
 """
 
-import argparse
-import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from _bench import Row, all_exact, ended, listed, options, reported, sizes
 from _size_plots import plot
 
 from multitree.host.cli.output import Working
@@ -28,16 +28,14 @@ from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
 
-TOPOLOGIES = (
-    *("torus:4x4", "torus:8x8", "torus:4x4x4", "mesh:4x4"),
-    *("mesh:8x8", "hypercube:4", "fat_tree:4x4", "bigraph:4x8"),
-)
-SIZES = ("32KiB", "128KiB", "512KiB", "1MiB", "4MiB", "16MiB", "64MiB", "256MiB", "1GiB")
+TOPOLOGIES = "torus:4x4,torus:8x8,torus:4x4x4,mesh:4x4,mesh:8x8,hypercube:4"
+TOPOLOGIES += ",fat_tree:4x4,bigraph:4x8"
+SIZES = "32KiB,128KiB,512KiB,1MiB,4MiB,16MiB,64MiB,256MiB,1GiB"
 NEAR = 1.06
 """What the analytic engine has within this ratio of the fastest is run in RTL."""
 ENOUGH, LEAST_SHARE = 1.03, 0.95
-ROW = "{:<13} {:>8} {:<22} {:>10} {:>10} {:>8} {:>8} {:>5}"
-COLUMNS = ("topology", "size", "auto", "analytic", "rtl", "x bound", "x best", "runs")
+COLUMNS = ("topology", "size_bytes", "algorithm", "analytic_cycles", "rtl_cycles")
+COLUMNS += ("ratio_to_bound", "ratio_to_best", "num_rtl_runs")
 Way = tuple[str, str, str]
 
 
@@ -70,93 +68,75 @@ def in_rtl(
     return found
 
 
-def measure(spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Working) -> list[Any]:
-    """A row for each size of one network."""
-    topology, model, rows = parse_topology(spec), LinkModel(), []
+def measure(
+    spec: str, sizes: list[int], most_in_rtl: int, seed: int, work: Working
+) -> Iterator[Row]:
+    topology, model = parse_topology(spec), LinkModel()
     chooser = Chooser(topology, model)
-    runner = Runner.timed(topology, "rtl", link_model=model, say=work.update)
-    for size in sizes:
-        work.update(f"{spec}, {format_size(size)}")
-        choice, runs = chooser.choose(model.num_flits(size, 1)), {}
-        if size <= most_in_rtl:
-            runs = in_rtl(runner, topology, choice, size, seed)
-        fastest: dict[str, dict[str, Any]] = {}
-        for each in choice.candidates:
-            fastest.setdefault(each.algorithm, {"analytic": each.cycles})
-        for (algorithm, *_), run in runs.items():
-            entry = fastest.setdefault(algorithm, {})
-            entry["rtl"] = min(run["cycles"], entry.get("rtl", run["cycles"]))
-        best = choice.best
-        taken = runs.get((best.algorithm, best.dependency, best.sibling_order))
-        least = min((run["cycles"] for run in runs.values()), default=None)
-        rows.append(
-            {
-                "topology": spec,
-                "size_bytes": size,
-                "bound_cycles": bound_of(topology, size, model),
-                "algorithm": best.algorithm,
-                "dependency": best.dependency,
-                "sibling_order": best.sibling_order,
-                "analytic_cycles": best.cycles,
-                "rtl_cycles": taken and taken["cycles"],
-                "ratio_to_bound": (taken["cycles"] if taken else best.cycles)
-                / bound_of(topology, size, model),
-                "ratio_to_best": taken and taken["cycles"] / least,
-                "num_rtl_runs": len(runs) if size <= most_in_rtl else None,
-                "exact": all(run["exact"] for run in runs.values()),
-                "algorithms": fastest,
-            }
-        )
-    runner.close()
-    return rows
+    with Runner.timed(topology, "rtl", link_model=model, say=work.update) as runner:
+        for size in sizes:
+            work.update(f"{spec}, {format_size(size)}")
+            choice, runs = chooser.choose(model.num_flits(size, 1)), {}
+            if size <= most_in_rtl:
+                runs = in_rtl(runner, topology, choice, size, seed)
+            row = row_of(choice, runs, bound_of(topology, size, model))
+            row["num_rtl_runs"] = len(runs) if size <= most_in_rtl else None
+            yield {"topology": spec, "size_bytes": size} | row
 
 
-def shown(row: dict[str, Any]) -> str:
-    """A row for people."""
-    in_rtl = row["rtl_cycles"] is not None
-    cycles = row["rtl_cycles"] if in_rtl else row["analytic_cycles"]
-    return ROW.format(
-        row["topology"],
-        format_size(row["size_bytes"]),
-        row["algorithm"],
-        row["analytic_cycles"],
-        row["rtl_cycles"] if in_rtl else "-",
-        f"{cycles / row['bound_cycles']:.3f}",
-        f"{row['ratio_to_best']:.4f}" if in_rtl else "-",
-        row["num_rtl_runs"] if in_rtl else "-",
-    )
+def row_of(choice: Choice, runs: dict[Way, dict[str, Any]], bound: float) -> Row:
+    """What `auto` takes, and what each algorithm takes at best, by both engines."""
+    fastest: dict[str, dict[str, Any]] = {}
+    for each in choice.candidates:
+        fastest.setdefault(each.algorithm, {"analytic": each.cycles})
+    for (algorithm, *_), run in runs.items():
+        entry = fastest.setdefault(algorithm, {})
+        entry["rtl"] = min(run["cycles"], entry.get("rtl", run["cycles"]))
+    best = choice.best
+    taken = runs.get((best.algorithm, best.dependency, best.sibling_order))
+    least = min((run["cycles"] for run in runs.values()), default=None)
+    return {
+        "bound_cycles": bound,
+        "algorithm": best.algorithm,
+        "dependency": best.dependency,
+        "sibling_order": best.sibling_order,
+        "analytic_cycles": best.cycles,
+        "rtl_cycles": taken and taken["cycles"],
+        "ratio_to_bound": (taken["cycles"] if taken else best.cycles) / bound,
+        "ratio_to_best": taken and taken["cycles"] / least,
+        "num_rtl_runs": None,
+        "exact": all(run["exact"] for run in runs.values()),
+        "algorithms": fastest,
+    }
 
 
 def main() -> int:
-    """Measure, print and draw."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topologies", default=",".join(TOPOLOGIES), help="commas between")
-    parser.add_argument("--sizes", default=",".join(SIZES), help="commas between")
-    parser.add_argument("--rtl-up-to", default="1MiB", metavar="SIZE")
-    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw one plot per topology")
-    parser.add_argument("--seed", type=int, default=1, help="of the buffers")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    sizes, most = map(parse_size, arguments.sizes.split(",")), parse_size(arguments.rtl_up_to)
-    sizes, rows = list(sizes), []
-    if not arguments.json:
-        print(ROW.format(*COLUMNS))
-    for spec in arguments.topologies.split(","):
-        with Working(spec) as work:
-            rows += measure(spec, sizes, most, arguments.seed, work)
-        if not arguments.json:
-            print(*map(shown, rows[-len(sizes) :]), sep="\n", flush=True)
-        if arguments.plots is not None:
-            plot(rows[-len(sizes) :], arguments.plots)
+    given = options(
+        __doc__,
+        topologies=listed(TOPOLOGIES),
+        sizes=sizes(SIZES),
+        rtl_up_to={"type": parse_size, "default": "1MiB", "metavar": "SIZE"},
+        plots={"type": Path, "metavar": "DIR", "help": "draw one plot per topology"},
+        seed={"type": int, "default": 1, "help": "of the buffers"},
+    )
+
+    def measured() -> Iterator[Row]:
+        for spec in given.topologies:
+            with Working(spec) as work:
+                rows = []
+                for row in measure(spec, given.sizes, given.rtl_up_to, given.seed, work):
+                    rows.append(row)
+                    yield row
+            if given.plots is not None:
+                plot(rows, given.plots)
+
+    rows = reported(given, measured(), *COLUMNS)
     ran = [row for row in rows if row["ratio_to_best"] is not None]
-    good = sum(row["ratio_to_best"] <= ENOUGH for row in ran)
-    exact = all(row["exact"] for row in rows)
-    if arguments.json:
-        print(json.dumps({"good": good, "cases": len(ran), "exact": exact, "rows": rows}, indent=2))
-    else:
-        share = f"{good} of {len(ran)} cases in RTL within {ENOUGH} of the best"
-        print(f"{share}; all results {'exact' if exact else 'NOT exact'}")
-    return int(not exact or good < LEAST_SHARE * len(ran))
+    good, exact = sum(row["ratio_to_best"] <= ENOUGH for row in ran), all_exact(rows)
+    data = {"good": good, "cases": len(ran), "exact": exact, "rows": rows}
+    share = f"{good} of {len(ran)} cases in RTL within {ENOUGH} of the best"
+    said = f"{share}; all results {'exact' if exact else 'NOT exact'}"
+    return ended(given, exact and good >= LEAST_SHARE * len(ran), data, said)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ squares of normal ones.
 ``python bench/bf16_error.py --elements 100000 --seed 1``
 """
 
-import argparse
-import json
+import sys
+from itertools import product
 
 import numpy as np
+from _bench import Row, ended, options, reported
 from ml_dtypes import bfloat16
 
 from multitree import execute, torus
@@ -24,7 +25,6 @@ FRACTION_BITS = 7
 
 
 def draw(kind: str, shape: tuple[int, int], seed: int) -> np.ndarray:
-    """Values of one kind, as bf16."""
     values = np.random.default_rng(seed).standard_normal(shape)
     return (np.square(values) if kind == "positive" else values).astype(bfloat16)
 
@@ -36,48 +36,33 @@ def errors_ulp(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
     return np.abs(found.astype(np.float64) - exact) / np.ldexp(1.0, exponent - FRACTION_BITS)
 
 
-def measure(topology: Topology, kind: str, num_elements: int, seed: int) -> dict[str, float]:
+def measure(topology: Topology, kind: str, num_elements: int, seed: int) -> Row:
     """Largest and root mean square error of both, and how much larger the partial rounding's."""
     schedule = build(topology, "multitree")
     buffers = draw(kind, (topology.num_ranks, num_elements), seed)
     exact = buffers.astype(np.float64).sum(axis=0)
     once = execute(schedule, buffers.astype(np.float32))[0].astype(bfloat16)
-    rows = {"each": execute(schedule, buffers)[0], "once": once}
-    figures = {}
-    for name, found in rows.items():
+    row = {"topology": topology.name, "values": kind}
+    for name, found in (("each", execute(schedule, buffers)[0]), ("once", once)):
         wrong = errors_ulp(found, exact)
-        figures[f"max_{name}"] = float(wrong.max())
-        figures[f"rms_{name}"] = float(np.sqrt(np.square(wrong).mean()))
-    return figures
+        row[f"max_{name}"] = float(wrong.max())
+        row[f"rms_{name}"] = float(np.sqrt(np.square(wrong).mean()))
+    return row | {f"{of}_ratio": row[f"{of}_each"] / row[f"{of}_once"] for of in ("max", "rms")}
 
 
-def main() -> None:
-    """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--elements", type=int, default=100_000, help="of one rank's buffer")
-    parser.add_argument("--seed", type=int, default=1, help="of the values")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = []
-    for topology in (torus(4, 4), torus(8, 8)):
-        for kind in ("normal", "positive"):
-            figures = measure(topology, kind, arguments.elements, arguments.seed)
-            for name in ("max", "rms"):
-                figures[f"{name}_ratio"] = figures[f"{name}_each"] / figures[f"{name}_once"]
-            rows.append({"topology": topology.name, "values": kind, **figures})
-    if arguments.json:
-        print(json.dumps({"rows": rows}, indent=2))
-        return
-    print("each: every partial sum rounded to bf16; once: fp32 sums rounded at the end; in ulp")
-    print(f"{'topology':<10} {'values':<9}", end="")
-    print(f"{'max each':>9} {'once':>6} {'ratio':>6} {'rms each':>9} {'once':>6} {'ratio':>6}")
-    for row in rows:
-        print(f"{row['topology']:<10} {row['values']:<9}", end="")
-        for name in ("max", "rms"):
-            each, once, ratio = (row[f"{name}_{which}"] for which in ("each", "once", "ratio"))
-            print(f"{each:9.2f} {once:6.2f} {ratio:6.1f}", end=" ")
-        print()
+def main() -> int:
+    given = options(
+        __doc__,
+        elements={"type": int, "default": 100_000, "help": "of one rank's buffer"},
+        seed={"type": int, "default": 1, "help": "of the values"},
+    )
+    measured = (
+        measure(topology, kind, given.elements, given.seed)
+        for topology, kind in product((torus(4, 4), torus(8, 8)), ("normal", "positive"))
+    )
+    columns = [f"{of}_{name}" for of in ("max", "rms") for name in ("each", "once", "ratio")]
+    return ended(given, True, {"rows": reported(given, measured, "topology", "values", *columns)})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -23,13 +23,13 @@ import json
 import os
 import sys
 import unittest
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from _bench import Row
 from _forked_tests import ForkedRanks, Rows
-from torch_suite import Row, show
+from torch_suite import report
 
 # Commit of github.com/pytorch/pytorch that changed the file last, and the file's SHA-256.
 FILES = {
@@ -96,7 +96,6 @@ def quiet() -> Iterator[None]:
 
 
 def run(cases: list[type[unittest.TestCase]], limit_s: int) -> dict[str, list[Row]]:
-    """Run all tests of the classes; return each backend's rows."""
     out = io.StringIO()
     with quiet():
         for case in cases:
@@ -120,7 +119,6 @@ def names(rows: list[Row], outcome: str) -> set[str]:
 
 
 def problems(results: dict[str, list[Row]], backend: str) -> list[str]:
-    """What makes the exit status 1, a line each."""
     gloo, ours = results["gloo"], results[backend]
     worse = names(ours, "failed") - names(gloo, "failed")
     worse |= names(gloo, "passed") - names(ours, "passed")
@@ -129,7 +127,6 @@ def problems(results: dict[str, list[Row]], backend: str) -> list[str]:
 
 
 def main() -> int:
-    """Run the tests on gloo and on the backend."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", type=Path, required=True, help="folder of PyTorch's source")
     parser.add_argument("--backend", default="multitree", help="run on gloo and this one")
@@ -146,16 +143,8 @@ def main() -> int:
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     results = run(test_classes(folder, arguments.backend, arguments.claims), arguments.limit)
     found, others = problems(results, arguments.backend), other_versions(folder)
-    if arguments.json:
-        counts = {b: Counter(row["outcome"] for row in rows) for b, rows in results.items()}
-        values = {"counts": counts, "problems": found, "other_versions": others}
-        print(json.dumps({**values, "tests": results}, indent=2))
-        return int(bool(found))
-    for backend, rows in results.items():
-        show(backend, rows)
-    for line in [*others, *found]:
-        print(line)
-    return int(bool(found))
+    print(*others, sep="\n", end="\n" * bool(others), file=sys.stderr)
+    return report(arguments, results, found, {"problems": found, "other_versions": others})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ breakage's row. Exit status 1 if a breakage is not caught, or a bench of the sou
     python bench/cocotb_breakages.py --only link_0_tx_vc
 """
 
-import argparse
 import json
 import re
 import shutil
@@ -21,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from _bench import ended, options
 
 from multitree.host.design.names import PREFIX
 from multitree.nic.driver.config import MODULE_NAME
@@ -44,7 +45,6 @@ class Breakage:
 
     @property
     def name(self) -> str:
-        """Module, signal and what becomes of it."""
         changes = {LOW: "low", HIGH: "high", FLIPPED: "bit 0 flipped", INVERTED: "inverted"}
         place = f"{self.module}." if self.module else ""
         return f"{place}{self.signal}: {changes.get(self.change, self.change)}"
@@ -175,33 +175,26 @@ def outcomes(breakages: list[Breakage], simulator: str) -> Iterator[Outcome]:
             shutil.rmtree(design)
 
 
-def main() -> None:
-    """Run them, print a row for each, then how many were caught and located."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sim", choices=("icarus", "verilator"), default="icarus")
-    parser.add_argument("--only", default="", help="breakages whose names this expression matches")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    chosen = [each for each in BREAKAGES if re.search(arguments.only, each.name)]
+def main() -> int:
+    given = options(
+        __doc__,
+        sim={"choices": ("icarus", "verilator"), "default": "icarus"},
+        only={"default": "", "help": "breakages whose names this expression matches"},
+    )
+    chosen = [each for each in BREAKAGES if re.search(given.only, each.name)]
     if not chosen:
-        parser.error(f"no breakage has a name with {arguments.only!r}")
-    found = []
-    for outcome in outcomes(chosen, arguments.sim):
-        found.append(outcome)
+        sys.exit(f"no breakage has a name with {given.only!r}")
+    rows = []
+    for outcome in outcomes(chosen, given.sim):
+        row = {"name": outcome.breakage.name, "test": outcome.test, "message": outcome.message}
+        rows.append(row | {"named": outcome.located})
         verdict = "named" if outcome.located else "caught" if outcome.test else "NOT CAUGHT"
-        print(f"{outcome.breakage.name}  {verdict}\n  {outcome.message}", file=sys.stderr)
-    caught, named = sum(bool(o.test) for o in found), sum(o.located for o in found)
-    if arguments.json:
-        rows = [
-            {"name": o.breakage.name, "test": o.test, "message": o.message, "named": o.located}
-            for o in found
-        ]
-        totals = {"num_breakages": len(found), "num_caught": caught, "num_named": named}
-        print(json.dumps(totals | {"breakages": rows}))
-    else:
-        print(f"{len(found)} breakages: {caught} caught, {named} named by cycle, signal and cause")
-    sys.exit(caught < len(found))
+        print(f"{row['name']}  {verdict}\n  {outcome.message}", file=sys.stderr)
+    caught, named = (sum(bool(row[key]) for row in rows) for key in ("test", "named"))
+    totals = {"num_breakages": len(rows), "num_caught": caught, "num_named": named}
+    said = f"{len(rows)} breakages: {caught} caught, {named} named by cycle, signal and cause"
+    return ended(given, caught == len(rows), totals | {"breakages": rows}, said)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

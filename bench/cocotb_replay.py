@@ -62,7 +62,6 @@ def replay(campaign: str, drawn: Draw, simulator: str, folder: Path) -> TestResu
 
 
 def main() -> int:
-    """Run what the command line says, a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("campaign", choices=CAMPAIGNS)
     parser.add_argument("--seed", type=int, default=1, help="the first; runs count up from it")

@@ -8,18 +8,15 @@ cycles. Seconds are CPU seconds of all processes; MiB are of the largest. Exit s
 memory is not as defined.
 """
 
-import argparse
-import json
 import resource
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from _bench import Row, all_exact, ended, listed, options, reported
 
 from multitree.host.cli.verilog import BENCH_SIZE, Design
 from multitree.host.design.names import PREFIX
@@ -34,7 +31,7 @@ TEST = "collectives_give_the_bits_of_execute"
 CLOCK_NS = 2
 
 
-def measure(name: str, algorithm: str, size: str) -> dict[str, Any]:
+def measure(name: str, algorithm: str, size: str) -> Row:
     """One network on one simulator, in a process that has run nothing else."""
     spec, simulator = name.rsplit("/", 1)
     seconds: list[float] = []
@@ -67,7 +64,7 @@ def measure(name: str, algorithm: str, size: str) -> dict[str, Any]:
     }
 
 
-def ratio(rows: list[dict[str, Any]]) -> float | None:
+def ratio(rows: list[Row]) -> float | None:
     """Speed of the last run on Verilator over that of the last run on Icarus, if both are there."""
     speeds = {row["simulator"]: row["cycles_per_cpu_second"] for row in rows}
     if len({row["topology"] for row in rows}) > 1 or len(speeds) < 2:
@@ -75,39 +72,25 @@ def ratio(rows: list[dict[str, Any]]) -> float | None:
     return float(speeds["verilator"] / speeds["icarus"])
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print a row per run."""
-    columns = ("network", "on", "cycles", "run, s", "cycles/s", "build, s", "MiB", "exact")
-    table = Table(*columns, box=None, header_style="")
-    for row in rows:
-        table.add_row(
-            *(row["topology"], row["simulator"], f"{row['cycles']:,}"),
-            *(f"{row['run_cpu_seconds']:.1f}", f"{row['cycles_per_cpu_second']:.0f}"),
-            *(f"{row['build_cpu_seconds']:.1f}", f"{row['memory_mib']:.0f}"),
-            "yes" if row["exact"] else "NO",
-        )
-    Console().print(table)
-
-
 def main() -> int:
-    """Measure all runs; exit status 1 unless every memory is as defined."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", default=RUNS, metavar="NETWORK/SIMULATOR,...")
-    parser.add_argument("--algorithm", default="multitree")
-    parser.add_argument("--size", default=BENCH_SIZE, help="buffer of a rank")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = []
-    # Each in a new process, whose children's seconds and memory are of that run alone.
-    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
-        for name in arguments.runs.split(","):
-            rows.append(pool.submit(measure, name, arguments.algorithm, arguments.size).result())
-    good = all(row["exact"] for row in rows)
-    if arguments.json:
-        print(json.dumps({"good": good, "verilator_over_icarus": ratio(rows), "rows": rows}))
-    else:
-        show(rows)
-    return 0 if good else 1
+    given = options(
+        __doc__,
+        runs=listed(RUNS, about="NETWORK/SIMULATOR, commas between"),
+        algorithm="multitree",
+        size={"default": BENCH_SIZE, "help": "buffer of a rank"},
+    )
+
+    def measured() -> Iterator[Row]:
+        # Each in a new process, whose children's seconds and memory are of that run alone.
+        with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+            for name in given.runs:
+                yield pool.submit(measure, name, given.algorithm, given.size).result()
+
+    columns = ("topology", "simulator", "cycles", "run_cpu_seconds", "cycles_per_cpu_second")
+    columns += ("build_cpu_seconds", "memory_mib", "exact")
+    rows = reported(given, measured(), *columns)
+    good = all_exact(rows)
+    return ended(given, good, {"good": good, "verilator_over_icarus": ratio(rows), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ C++ class for all ports, instead of its text for each, compiles in half the time
 Without an evaluation of the falling edge it takes 0.86 of the time (kept).
 """
 
-import argparse
-import json
 import os
 import sys
 import time
@@ -25,6 +23,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+from _bench import Row, all_exact, ended, listed, options, reported
 
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import parse_size
@@ -35,8 +34,8 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
 
-ROW = "{:<10} {:>6} {:>9} {:>8} {:>8} {:>8} {:>11} {:>14} {:>8} {:>6}"
-
+COLUMNS = ("topology", "num_ranks", "cycles", "cpu_seconds", "wall_seconds", "ratio_to_awake")
+COLUMNS += ("cycles_per_cpu_second", "rank_cycles_per_cpu_second", "build_seconds", "exact")
 MODES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "awake": {"sleeps": False},
@@ -44,7 +43,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-def measure(spec: str, algorithm: str, size_bytes: int, repeat: int) -> dict[str, Any]:
+def measure(spec: str, algorithm: str, size_bytes: int, repeat: int) -> Row:
     """Best of several runs of one network: as it is, without sleep, with the backdoor."""
     topology = parse_topology(spec)
     schedule = build(topology, algorithm)
@@ -90,35 +89,20 @@ def measure(spec: str, algorithm: str, size_bytes: int, repeat: int) -> dict[str
 
 
 def main() -> int:
-    """Measure all topologies; exit status 1 if the last takes more CPU seconds than the limit."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topologies", default="torus:2x2,torus:4x4,mesh:8x8,torus:8x8")
-    parser.add_argument("--algorithm", default="multitree")
-    parser.add_argument("--size", default="1MiB")
-    parser.add_argument("--repeat", type=int, default=2, help="runs of each, the best counts")
-    parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds of the last one")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = []
-    if not arguments.json:
-        columns = ("topology", "ranks", "cycles", "cpu s", "wall s", "x awake", "cycles/s")
-        print(ROW.format(*columns, "rank-cycles/s", "build s", "exact"))
-    for spec in arguments.topologies.split(","):
-        row = measure(spec, arguments.algorithm, parse_size(arguments.size), arguments.repeat)
-        rows.append(row)
-        if not arguments.json:
-            seconds = [
-                f"{row[key]:.2f}" for key in ("cpu_seconds", "wall_seconds", "ratio_to_awake")
-            ]
-            speeds = ("cycles_per_cpu_second", "rank_cycles_per_cpu_second")
-            cells = [spec, row["num_ranks"], row["cycles"], *seconds]
-            cells += [f"{row[speed]:,.0f}" for speed in speeds]
-            cells += [f"{row['build_seconds']:.1f}", "yes" if row["exact"] else "NO"]
-            print(ROW.format(*cells), flush=True)
-    good = rows[-1]["cpu_seconds"] <= arguments.limit and all(row["exact"] for row in rows)
-    if arguments.json:
-        print(json.dumps({"processors": os.cpu_count(), "good": good, "rows": rows}, indent=2))
-    return 0 if good else 1
+    given = options(
+        __doc__,
+        topologies=listed("torus:2x2,torus:4x4,mesh:8x8,torus:8x8"),
+        algorithm="multitree",
+        size={"type": parse_size, "default": "1MiB"},
+        repeat={"type": int, "default": 2, "help": "runs of each, the best counts"},
+        limit={"type": float, "default": 60.0, "help": "CPU seconds of the last one"},
+    )
+    measured = (
+        measure(spec, given.algorithm, given.size, given.repeat) for spec in given.topologies
+    )
+    rows = reported(given, measured, *COLUMNS)
+    good = rows[-1]["cpu_seconds"] <= given.limit and all_exact(rows)
+    return ended(given, good, {"processors": os.cpu_count(), "good": good, "rows": rows})
 
 
 if __name__ == "__main__":

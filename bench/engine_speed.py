@@ -6,14 +6,14 @@ schedule included.
 ``python bench/engine_speed.py --json``; one case: ``--cases exact:torus:8x8:multitree:1MiB``.
 """
 
-import argparse
-import json
 import multiprocessing
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from typing import Any
+
+from _bench import Row, ended, listed, options, reported
 
 from multitree.host.cli.output import Working
 from multitree.host.sizes import parse_size
@@ -35,10 +35,10 @@ CASES = (
     "translated:torus:64x64:symmetric:1MiB",
     "translated:torus:256x256:symmetric:16MiB",
 )
-ROW = "{:<9} {:<14} {:<12} {:>8} {:>9} {:>12} {:>8}"
+COLUMNS = ("engine", "topology", "algorithm", "size", "cycles", "cpu_seconds", "memory_mib")
 
 
-def measure(case: str) -> dict[str, Any]:
+def measure(case: str) -> Row:
     """CPU seconds and memory of one case, once."""
     engine, *spec, algorithm, size = case.split(":")
     topology, model = parse_topology(":".join(spec)), LinkModel()
@@ -60,7 +60,7 @@ def measure(case: str) -> dict[str, Any]:
     }
 
 
-def in_a_process(case: str) -> dict[str, Any]:
+def in_a_process(case: str) -> Row:
     """The same, in a process that ends with it."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
@@ -68,28 +68,21 @@ def in_a_process(case: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure all cases, one after the other."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", default=",".join(CASES), help="with commas between")
-    parser.add_argument("--repeat", type=int, default=3, help="runs of each, the best counts")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    given = options(
+        __doc__,
+        cases=listed(",".join(CASES)),
+        repeat={"type": int, "default": 3, "help": "runs of each, the best counts"},
+    )
     # It is compiled here, so that no case has to.
     exact(build(parse_topology("ring:2"), "multitree"), 1)
-    rows = []
-    for case in arguments.cases.split(","):
-        with Working(case):
-            runs = [in_a_process(case) for _ in range(arguments.repeat)]
-        rows.append(min(runs, key=lambda row: row["cpu_seconds"]))
-    if arguments.json:
-        print(json.dumps({"rows": rows}, indent=2))
-        return 0
-    names = ("engine", "topology", "algorithm", "size", "cycles")
-    print(ROW.format(*names, "CPU s", "MiB"))
-    for row in rows:
-        cells = [row[name] for name in names]
-        print(ROW.format(*cells, f"{row['cpu_seconds']:.3f}", f"{row['memory_mib']:.0f}"))
-    return 0
+
+    def measured() -> Iterator[Row]:
+        for case in given.cases:
+            with Working(case):
+                runs = [in_a_process(case) for _ in range(given.repeat)]
+            yield min(runs, key=lambda row: row["cpu_seconds"])
+
+    return ended(given, True, {"rows": reported(given, measured(), *COLUMNS)})
 
 
 if __name__ == "__main__":

@@ -40,22 +40,11 @@ SPEEDS = (1.0, 1.0, 1.5, 4.0, 24.0)
 """Cycles per flit; control flits, which come every 16 cycles, queue up on the slowest."""
 PLANES = "planes"
 COLLECTIVES = ("all_reduce",) * 4 + ("reduce_scatter", "all_gather", "broadcast", "reduce")
-ROW = "{:<22} {:>5} {:>6} {:>6} {:>6} {:>9} {:>9} {:>9} {:>14} {:>14} {:>12} {:>12}"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Cases whose interfaces are compiled once.
-
-    Parameters
-    ----------
-    name : str
-    specs, algorithms : tuple of str
-    model : LinkModel
-        What the interfaces are compiled for.
-    waves : bool
-        Tables are repeated.
-    """
+    """Cases whose interfaces are compiled once, for a model."""
 
     name: str
     specs: tuple[str, ...]
@@ -87,8 +76,6 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Case:
-    """What both engines time."""
-
     kind: str
     schedule: Schedule
     num_flits: int
@@ -108,7 +95,6 @@ class Outcome(Exactness):
 
 
 def draw(seed: int) -> Case:
-    """The case of a seed."""
     rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
     spec = str(rng.choice(kind.specs))
     topology = _network(spec, int(rng.integers(6)), int(rng.integers(1, MOST_LATENCY_NS)))
@@ -199,7 +185,6 @@ def digest_of(trace: Trace) -> str:
 
 
 def run_once(seed: int) -> Outcome:
-    """Run one seed to its end."""
     begin, case = time.process_time(), draw(seed)
     rtl, found = compare(case)
     off = {name: most for name, most in differences(rtl, found).items() if most}
@@ -236,7 +221,7 @@ def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-CAMPAIGN = exact_campaign(run_once, Outcome, [kind.name for kind in KINDS], ROW, more_of)
+CAMPAIGN = exact_campaign(run_once, Outcome, [kind.name for kind in KINDS], more_of)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=300))

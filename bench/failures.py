@@ -6,14 +6,14 @@ The next all-reduce runs in RTL on the same compiled interfaces, and is compared
 for bit. Exit status 1 where one differs or takes too long: ``python bench/failures.py [--json]``.
 """
 
-import argparse
-import json
 import sys
-import time
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+
+from _bench import Row, all_exact, ended, least_cpu_seconds, options, reported
 
 from multitree.host.runner import make_buffers
-from multitree.host.sizes import format_size, parse_size
+from multitree.host.sizes import parse_size
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
 from multitree.sim.rtl.session import RtlSession
@@ -29,8 +29,8 @@ from multitree.topology.specs import parse_topology
 
 MOST_SECONDS = 0.5
 LOSSES: tuple[dict[str, list[int]], ...] = ({}, {"links": [20]}, {"ranks": [9]})
-ROW = "{:<42} {:>5} {:>5} {:>5} {:>11} {:>7} {:>7} {:>6}"
-COLUMNS = ("network", "ranks", "steps", "bound", "tables CPU s", "size", "cycles", "exact")
+COLUMNS = ("topology", "num_ranks", "num_steps", "bound_steps", "tables_cpu_seconds")
+COLUMNS += ("size_bytes", "cycles", "exact")
 
 
 def planned(
@@ -44,55 +44,35 @@ def planned(
     return schedule
 
 
-def measure(spec: str, size_bytes: int, repeats: int = 3) -> list[dict[str, Any]]:
+def measure(spec: str, size_bytes: int) -> Iterator[Row]:
     """A row before anything fails, and one after each loss."""
-    network, rows, model = parse_topology(spec), [], LinkModel()
+    network, model = parse_topology(spec), LinkModel()
     num_flits = model.num_flits(size_bytes, 1)
     config = config_for(network, model, **least_sizes(build(network, "multitree"), num_flits))
     for lost in LOSSES:
-        seconds = []
-        for _ in range(repeats):
-            begin = time.process_time()
-            schedule = planned(network, lost, num_flits, config)
-            seconds.append(time.process_time() - begin)
+        schedule, seconds = least_cpu_seconds(partial(planned, network, lost, num_flits, config))
         network = schedule.topology
         buffers = make_buffers(1, network.num_ranks, size_bytes // 4, "float32")
         with RtlSession(network, link_model=model, config=config) as session:
             ((memory, trace),) = session.run(schedule, [buffers])
-        rows.append(
-            {
-                "topology": network.name,
-                "num_ranks": network.num_ranks,
-                "num_steps": schedule.steps_all_gather,
-                "bound_steps": bound_steps(network),
-                "tables_cpu_seconds": min(seconds),
-                "size_bytes": size_bytes,
-                "cycles": trace.cycles,
-                "exact": memory.tobytes() == execute(schedule, buffers).tobytes(),
-                "schedule_hash": schedule.hash,
-            }
-        )
-    return rows
+        yield {
+            "topology": network.name,
+            "num_ranks": network.num_ranks,
+            "num_steps": schedule.steps_all_gather,
+            "bound_steps": bound_steps(network),
+            "tables_cpu_seconds": seconds,
+            "size_bytes": size_bytes,
+            "cycles": trace.cycles,
+            "exact": memory.tobytes() == execute(schedule, buffers).tobytes(),
+            "schedule_hash": schedule.hash,
+        }
 
 
 def main() -> int:
-    """Measure and print all rows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topology", default="torus:4x4")
-    parser.add_argument("--size", default="1MiB")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = measure(arguments.topology, parse_size(arguments.size))
-    good = all(row["exact"] and row["tables_cpu_seconds"] <= MOST_SECONDS for row in rows)
-    if arguments.json:
-        print(json.dumps({"good": good, "rows": rows}, indent=2))
-        return int(not good)
-    print(ROW.format(*COLUMNS))
-    for row in rows:
-        cells = [row[name] for name in ("topology", "num_ranks", "num_steps", "bound_steps")]
-        cells += [f"{row['tables_cpu_seconds']:.3f}", format_size(row["size_bytes"])]
-        print(ROW.format(*cells, row["cycles"], "yes" if row["exact"] else "NO"))
-    return int(not good)
+    given = options(__doc__, topology="torus:4x4", size="1MiB")
+    rows = reported(given, measure(given.topology, parse_size(given.size)), *COLUMNS)
+    good = all_exact(rows) and all(row["tables_cpu_seconds"] <= MOST_SECONDS for row in rows)
+    return ended(given, good, {"good": good, "rows": rows})
 
 
 if __name__ == "__main__":

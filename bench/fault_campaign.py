@@ -40,8 +40,9 @@ from multitree.topology.schedules.execute import execute
 
 EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
 BAD = ("HANG", "WRONG", "UNNAMED", "TRACEBACK", "NOT_RECOVERED")
-ROW = "{:<15} {:>6} {:>6} {:>6} {:>11} {:>10} {:>4}  {}"
 ACCESS_CYCLES = 32
+COLUMNS = ("injected", "runs", "exact", "faults", "recovered", "recovered_by_second_reset")
+COLUMNS += ("worst_time_over_bound", "bad", "named")
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,6 @@ def name_of(text: str) -> str:
 
 
 def run_once(seed: int, forward_flits: int = 0) -> Outcome:
-    """The outcome of one run."""
     return Run(draw(seed, forward_flits)).outcome()
 
 
@@ -220,22 +220,11 @@ def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     return rows
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the table for people."""
-    print(ROW.format("injected", "runs", "exact", "named", "recovered*", "time/bound", "bad", ""))
-    for row in rows:
-        cells = {k: v for k, v in row.items() if k not in ("names", "recovered_by_second_reset")}
-        cells["recovered"] = f"{row['recovered']} ({row['recovered_by_second_reset']})"
-        print(ROW.format(*cells.values()))
-    print("* of which so many by a second reset")
-
-
 def problem(outcome: Outcome) -> str | None:
-    """What is wrong with an outcome."""
     return f"{outcome.name}: {outcome.text}" if outcome.name in BAD else None
 
 
-CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, show, chunk=25, can_forward=True)
+CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, COLUMNS, chunk=25, can_forward=True)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=100))

@@ -32,13 +32,7 @@ class CommandError(RuntimeError):
 
 
 def printed(command: str) -> Any:
-    """What a command prints as JSON.
-
-    Raises
-    ------
-    CommandError
-        If it fails, or prints something else.
-    """
+    """What a command prints as JSON; a CommandError if it fails, or prints something else."""
     return _ran(command)[0]
 
 
@@ -88,13 +82,7 @@ def head() -> str:
 
 
 def differences(book: Book, run: Run, data: Any, *, update: bool) -> list[Difference]:
-    """What of a run is not as it was; with `update` it is from now on.
-
-    Raises
-    ------
-    CommandError
-        If a key leads nowhere.
-    """
+    """What of a run is not as it was; with `update` it is from now on."""
     listed: list[Difference] = []
     try:
         for figure in run.figures:
@@ -169,13 +157,11 @@ def stale(book: Book, *, update: bool) -> list[str]:
 
 
 def show(listed: list[Difference]) -> None:
-    """Print what differs, the value before and now."""
     for command, what, was, now in listed:
         print(f"{what}: was {was!r}, now {now!r}\n    {command}")
 
 
 def main() -> int:
-    """Check or write; exit status 1 where something differs that is checked, or a command fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--check", action="store_true", help="compare, and change nothing")

@@ -7,8 +7,6 @@ exception, takes longer than the bound, is refused without its name, or is accep
 ``python bench/file_fuzz.py --files 100000``; a single file again: ``--only SEED``.
 """
 
-import argparse
-import json
 import random
 import resource
 import signal
@@ -23,6 +21,7 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
+from _bench import Row, ended, options, reported
 from _file_mutations import MUTATIONS, mutated
 
 from multitree.topology.algorithms.build import build
@@ -52,7 +51,6 @@ SCHEDULES = (
     ("fat_tree:2x2", "multitree", "broadcast", 1),
     ("ring:5", "ring", "reduce", 3),
 )
-ROW = "{:<22} {:>7} {:>9} {:>9} {:>5} {:>11}"
 MEMORY_BYTES = 4 * 1024**3
 STUCK_SECONDS = 60.0
 MOST_PARTS = 2**40
@@ -103,20 +101,11 @@ def originals(folder: Path) -> list[Original]:
 
 
 def load(kind: str, path: Path) -> Topology | Schedule:
-    """What a file holds."""
     return load_topology(path) if kind == "topology" else load_schedule(path)
 
 
 class Fuzz:
-    """Mutates, writes and loads one file after the other.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where files are written.
-    bound_ms : float
-        CPU milliseconds that a file may take.
-    """
+    """Mutates, writes and loads one file after the other, each within some CPU milliseconds."""
 
     def __init__(self, folder: Path, bound_ms: float) -> None:
         self._folder = folder
@@ -190,7 +179,7 @@ def sums(schedule: Schedule) -> bool:
     return bool((execute(schedule, buffers) == buffers.sum(axis=0)).all())
 
 
-def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+def table_of(outcomes: Sequence[Outcome]) -> list[Row]:
     """A row for each kind of file, one for each first mutation, and the sum."""
     groups: dict[str, list[Outcome]] = {kind: [] for kind in sorted({o.kind for o in outcomes})}
     groups |= {name: [] for name in MUTATIONS}
@@ -211,49 +200,34 @@ def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     ]
 
 
-def show(outcomes: Sequence[Outcome], seconds: float) -> None:
-    """Print the table for people."""
-    print(ROW.format("files", "number", ACCEPTED, REFUSED, "bad", "slowest, ms"))
-    for row in table_of(outcomes):
-        print(ROW.format(*row.values()))
-    slowest = max(outcomes, key=lambda outcome: outcome.milliseconds)
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"slowest file: --only {slowest.seed}, {slowest.kind}, {slowest.mutation}")
-    first, last = outcomes[0].seed, outcomes[-1].seed
-    print(f"seeds {first} to {last}, {seconds:.0f} s, {peak_mib:.0f} MiB of memory at most")
-
-
 def main() -> int:
-    """Load all files; exit status 1 unless each ends as it has to."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1, help="the first; files count up from it")
-    parser.add_argument("--only", type=int, metavar="SEED", help="one file, and all about it")
-    parser.add_argument("--bound-ms", type=float, default=1000.0, help="CPU time of a file")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    given = options(
+        __doc__,
+        files=2000,
+        seed={"type": int, "default": 1, "help": "the first; files count up from it"},
+        only={"type": int, "metavar": "SEED", "help": "one file, and all about it"},
+        bound_ms={"type": float, "default": 1000.0, "help": "CPU time of a file"},
+    )
     signal.signal(signal.SIGALRM, stop)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        fuzz = Fuzz(Path(folder), arguments.bound_ms)
-        if arguments.only is not None:
-            outcome = fuzz.outcome(arguments.only)
-            sys.stdout.buffer.write(fuzz.file_of(arguments.only)[2][:MOST_SHOWN] + b"\n")
+        fuzz = Fuzz(Path(folder), given.bound_ms)
+        if given.only is not None:
+            outcome = fuzz.outcome(given.only)
+            sys.stdout.buffer.write(fuzz.file_of(given.only)[2][:MOST_SHOWN] + b"\n")
             print(outcome)
             return int(outcome.name in BAD)
         outcomes = []
-        for seed in range(arguments.seed, arguments.seed + arguments.files):
+        for seed in range(given.seed, given.seed + given.files):
             outcomes.append(fuzz.outcome(seed))
             if outcomes[-1].name in BAD:
                 print(f"--only {seed}: {outcomes[-1]}", file=sys.stderr)
-    seconds, bad = time.perf_counter() - begin, [o for o in outcomes if o.name in BAD]
-    if arguments.json:
-        reported = {"good": not bad, "rows": table_of(outcomes), "bad": [asdict(o) for o in bad]}
-        print(json.dumps(reported, indent=2))
-    else:
-        show(outcomes, seconds)
-    return int(bool(bad))
+    rows, bad = reported(given, table_of(outcomes)), [asdict(o) for o in outcomes if o.name in BAD]
+    slowest = max(outcomes, key=lambda outcome: outcome.milliseconds)
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    said = f"slowest file: --only {slowest.seed}, {slowest.kind}, {slowest.mutation}; "
+    said += f"{peak_mib:.0f} MiB of memory at most"
+    return ended(given, not bad, {"good": not bad, "rows": rows, "bad": bad}, said)
 
 
 def stop(*_: object) -> None:

@@ -6,28 +6,28 @@ with forwarding and without. All results are compared with `execute` bit for bit
 ``python bench/forwarding.py``. Exit status 1 where they differ.
 """
 
-import argparse
-import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from multitree.host.runner import make_buffers
+from _bench import Row, ended, options, reported
+from _runs import in_rtl
+
 from multitree.host.sizes import parse_size
 from multitree.hw.codes import LEAST_STAGES
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel
-from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import mesh
-from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 
 MEMORY_CYCLES = (12, 40, 100, 500)
+HOPS = ("forward_flits", "memory_cycles", "read_cycles", "gather_first", "gather_last")
+HOPS += ("reduce_first", "reduce_last")
+OF_NETWORKS = ("topology", "algorithm", "size", "memory_cycles", "cycles", "forwarded_cycles")
+OF_NETWORKS += ("ratio", "analytic_cycles")
 CHAIN_RANKS = (3, 7)
 LONG_FLITS = 600
 NETWORKS = (
@@ -43,19 +43,16 @@ NETWORKS = (
 
 def run(schedule: Schedule, num_elements: int, model: LinkModel) -> int:
     """Cycles of a collective of float32, which is exact or a RuntimeError."""
-    buffers = make_buffers(1, schedule.topology.num_ranks, num_elements, "float32")
-    sizes = least_sizes(schedule, model.num_flits(num_elements, 4))
-    with RtlSession(schedule.topology, link_model=model, **sizes) as session:
-        [(memory, trace)] = session.run(schedule, [buffers])
-    if memory.tobytes() != execute(schedule, buffers).tobytes():
+    trace, exact = in_rtl(schedule, 4 * num_elements, model)
+    if not exact:
         raise RuntimeError(f"{schedule.topology.name}: results differ")
     return trace.cycles
 
 
-def hops(model: LinkModel, memory_cycles: int) -> dict[str, Any]:
+def hops(model: LinkModel, memory_cycles: int) -> Row:
     """Cycles of a hop beyond its link."""
     model = model.with_memory(memory_cycles)
-    row: dict[str, Any] = {
+    row: Row = {
         "forward_flits": model.forward_flits,
         "memory_cycles": memory_cycles,
         "read_cycles": model.memory_read_cycles,
@@ -79,7 +76,7 @@ def hops(model: LinkModel, memory_cycles: int) -> dict[str, Any]:
 
 def compare(
     spec: str, algorithm: str, size: str, memory_cycles: int, models: Sequence[LinkModel]
-) -> dict[str, Any]:
+) -> Row:
     """Cycles of an all-reduce by the models without forwarding and with it."""
     schedule, cycles, begin = build(parse_topology(spec), algorithm), [], time.process_time()
     num_elements, predicted = parse_size(size) // 4, []
@@ -92,45 +89,30 @@ def compare(
     return row | {"cpu_seconds": time.process_time() - begin}
 
 
-def report(text: str, quiet: bool) -> None:
-    """Say what was measured, to a human."""
-    if not quiet:
-        print(text, flush=True)
-
-
 def main() -> int:
-    """Print one line per memory latency, and one per network."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--forward-flits", type=int, default=512)
-    parser.add_argument("--adder-stages", type=int, default=LEAST_STAGES)
-    parser.add_argument("--only", choices=("hops", "networks"))
-    parser.add_argument("--most-kib", type=int, default=1024, help="of networks, per rank")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    flits, stages, quiet = arguments.forward_flits, arguments.adder_stages, arguments.json
-    found: dict[str, Any] = {"forward_flits": flits, "adder_stages": stages}
-    found |= {"hops": [], "networks": []}
-    cut_through = LinkModel(dependency="submessage", add_cycles=stages)
-    models = [replace(cut_through, forward_flits=kept) for kept in (0, flits)]
-    columns = ("gather_first", "gather_last", "reduce_first", "reduce_last")
-    for memory_cycles in MEMORY_CYCLES if arguments.only != "networks" else ():
-        for model in models:
-            row = hops(model, memory_cycles)
-            found["hops"].append(row)
-            text = "  ".join(f"{name} {row[name]:.1f}" for name in columns)
-            named = f"memory {memory_cycles} (read {row['read_cycles']})"
-            report(f"{named}, {model.forward_flits} flits kept: {text} cycles a hop", quiet)
-    for spec, algorithm, size, memory_cycles in NETWORKS if arguments.only != "hops" else ():
-        if parse_size(size) > 1024 * arguments.most_kib:
-            continue
-        row = compare(spec, algorithm, size, memory_cycles, models)
-        found["networks"].append(row)
-        took = f"{row['cycles']} cycles, forwarded {row['forwarded_cycles']}"
-        took += f", by the analytic engine {row['analytic_cycles']}"
-        report(f"{spec} {algorithm} {size} at memory {memory_cycles}: {took}", quiet)
-    if arguments.json:
-        print(json.dumps(found, indent=2))
-    return 0
+    given = options(
+        __doc__,
+        forward_flits=512,
+        adder_stages=LEAST_STAGES,
+        only={"choices": ("hops", "networks")},
+        most_kib={"type": int, "default": 1024, "help": "of networks, per rank"},
+    )
+    cut_through = LinkModel(dependency="submessage", add_cycles=given.adder_stages)
+    models = [replace(cut_through, forward_flits=kept) for kept in (0, given.forward_flits)]
+
+    def of_hops() -> Iterator[Row]:
+        for memory_cycles in MEMORY_CYCLES if given.only != "networks" else ():
+            yield from (hops(model, memory_cycles) for model in models)
+
+    def of_networks() -> Iterator[Row]:
+        for spec, algorithm, size, memory_cycles in NETWORKS if given.only != "hops" else ():
+            if parse_size(size) <= 1024 * given.most_kib:
+                yield compare(spec, algorithm, size, memory_cycles, models)
+
+    found = {"forward_flits": given.forward_flits, "adder_stages": given.adder_stages}
+    found["hops"] = reported(given, of_hops(), *HOPS)
+    found["networks"] = reported(given, of_networks(), *OF_NETWORKS)
+    return ended(given, True, found)
 
 
 if __name__ == "__main__":

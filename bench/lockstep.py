@@ -6,16 +6,14 @@ start together, and up to 2 000 cycles apart; cycles count from the first start 
 Every result is compared with `execute` bit for bit; exit status 1 where one differs.
 """
 
-import argparse
-import json
 import sys
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
+from _bench import Row, all_exact, ended, listed, options, reported, sizes
 from _staging import num_staged
 
 from multitree.host.runner import make_buffers
-from multitree.host.sizes import format_size, parse_size
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
@@ -24,13 +22,12 @@ from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import execute
 from multitree.topology.specs import parse_topology
 
-NETWORKS = ("torus:4x4", "torus:8x8", "fat_tree:4x4", "bigraph:4x8")
 MAX_SKEW_CYCLES = 2000
-ROW = "{:<14} {:>8} {:>7} {:>10} {:>10} {:>7} {:>9} {:>9} {:>6}"
-COLUMNS = ("topology", "size", "apart", "without", "lockstep", "ratio", "staged", "staged", "exact")
+COLUMNS = ("topology", "size_bytes", "max_skew_cycles", "free_cycles", "lockstep_cycles")
+COLUMNS += ("lockstep_ratio", "free_staging_share", "lockstep_staging_share", "exact")
 
 
-def measure(spec: str, algorithm: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
+def measure(spec: str, algorithm: str, size_bytes: int, seed: int) -> Iterator[Row]:
     """One network and size: ranks that start together, and ranks that do not."""
     topology, model = parse_topology(spec), LinkModel()
     num_flits = model.num_flits(size_bytes // 4, 4)
@@ -40,7 +37,6 @@ def measure(spec: str, algorithm: str, size_bytes: int, seed: int) -> list[dict[
     wanted = execute(schedule, buffers)
     added = int((schedule.op == Op.REDUCE).sum())
     rng = np.random.default_rng(seed)
-    rows = []
     with RtlSession(topology, **sizes) as session:
         for most in (0, MAX_SKEW_CYCLES):
             skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
@@ -57,41 +53,25 @@ def measure(spec: str, algorithm: str, size_bytes: int, seed: int) -> list[dict[
                 row[f"{name}_cycles"] = trace.cycles
                 row[f"{name}_staging_share"] = (after - before) / added
             row["lockstep_ratio"] = row["lockstep_cycles"] / row["free_cycles"]
-            rows.append(row | {"exact": exact, "schedule_hash": schedule.hash})
-    return rows
-
-
-def show(row: dict[str, Any]) -> None:
-    """Print one row for people."""
-    cells = [row["topology"], format_size(row["size_bytes"]), row["max_skew_cycles"]]
-    cells += [row["free_cycles"], row["lockstep_cycles"]]
-    cells.append(f"{row['lockstep_ratio']:.3f}")
-    cells += [f"{100 * row[f'{name}_staging_share']:.1f} %" for name in ("free", "lockstep")]
-    print(ROW.format(*cells, "yes" if row["exact"] else "NO"), flush=True)
+            yield row | {"exact": exact, "schedule_hash": schedule.hash}
 
 
 def main() -> int:
-    """Run all cases; exit status 1 if one is not exact."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topologies", default=",".join(NETWORKS), help="with commas between")
-    parser.add_argument("--algorithm", default="multitree")
-    parser.add_argument("--sizes", default="32KiB,256KiB")
-    parser.add_argument("--seed", type=int, default=1, help="of buffers and starts")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    arguments = parser.parse_args()
-    if not arguments.json:
-        print(ROW.format(*COLUMNS))
-    rows = []
-    for spec in arguments.topologies.split(","):
-        for size in arguments.sizes.split(","):
-            measured = measure(spec, arguments.algorithm, parse_size(size), arguments.seed)
-            rows += measured
-            if not arguments.json:
-                for row in measured:
-                    show(row)
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-    return 0 if all(row["exact"] for row in rows) else 1
+    given = options(
+        __doc__,
+        topologies=listed("torus:4x4,torus:8x8,fat_tree:4x4,bigraph:4x8"),
+        algorithm="multitree",
+        sizes=sizes("32KiB,256KiB"),
+        seed={"type": int, "default": 1, "help": "of buffers and starts"},
+    )
+    measured = (
+        row
+        for spec in given.topologies
+        for size in given.sizes
+        for row in measure(spec, given.algorithm, size, given.seed)
+    )
+    rows = reported(given, measured, *COLUMNS)
+    return ended(given, all_exact(rows), rows)
 
 
 if __name__ == "__main__":

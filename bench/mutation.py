@@ -32,7 +32,6 @@ EVERY_SECOND, STARTING_SECONDS = 36_000, 15
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the mutants, print what became of them; 1 if one survived unexplained."""
     options = _options(arguments)
     mutants = list(_every_mutant(options.rooms))
     explained = _explained(mutants)
@@ -101,7 +100,6 @@ class _Runs:
                 self.results[tuple(row["mutant"])] = row
 
     def add(self, mutant: Mutant, row: dict[str, Any]) -> None:
-        """Keep and write a result."""
         self.results[mutant.key] = row
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:

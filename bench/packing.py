@@ -8,18 +8,12 @@ CPU seconds, best of 3, are of the packing, and of one timetable. Exit status 1 
 missed.
 """
 
-import argparse
-import json
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import networkx
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from _bench import Row, ended, least_cpu_seconds, options, reported, some_of, within_limits
 
 from multitree.topology.families.direct import mesh
 from multitree.topology.networks.bounds import worst_partition
@@ -37,7 +31,6 @@ CPU_LIMIT_SECONDS = {"mesh:8x8": 0.6, "mesh:16x16": 6.0}
 
 
 def network(name: str) -> Topology:
-    """The topology of a row."""
     if name == IRREGULAR:
         return Topology.from_networkx(networkx.gnm_random_graph(40, 100, seed=51), name=name)
     if name == DEAD_LINK:
@@ -52,21 +45,10 @@ def network(name: str) -> Topology:
     return parse_topology(name)
 
 
-def timed(build: Callable[[], Any]) -> tuple[Any, float]:
-    """What is built, and the CPU seconds of the fastest of three times."""
-    seconds = []
-    for _ in range(3):
-        start = time.process_time()
-        built = build()
-        seconds.append(time.process_time() - start)
-    return built, min(seconds)
-
-
-def measure(name: str) -> dict[str, Any]:
-    """One row of figures."""
+def measure(name: str) -> Row:
     topology = network(name)
-    packing, pack_cpu_seconds = timed(partial(pack_trees, topology))
-    tables = {hop: timed(partial(modulo_schedule, packing, hop)) for hop in HOPS}
+    packing, pack_cpu_seconds = least_cpu_seconds(partial(pack_trees, topology))
+    tables = {hop: least_cpu_seconds(partial(modulo_schedule, packing, hop)) for hop in HOPS}
     slots = {hop: table.num_slots for hop, (table, _) in tables.items()}
     table_cpu_seconds = max(seconds for _, seconds in tables.values())
     pairs = link_pairs(topology)
@@ -93,52 +75,16 @@ def measure(name: str) -> dict[str, Any]:
     }
 
 
-COLUMNS = {
-    "topology": "topology",
-    "num_trees": "trees",
-    "max_load_slots": "load",
-    "optimum_slots": "optimum",
-    "ratio": "ratio",
-    "worst_parts": "parts",
-    "height_hops": "height",
-    "mean_height_hops": "mean",
-    "diameter_hops": "diameter",
-    **{f"wave_slots_hop_{hop}": f"slots, hop {hop}" for hop in HOPS},
-    "pack_cpu_seconds": "pack, CPU s",
-    "timetable_cpu_seconds": "timetable, CPU s",
-    "limit_cpu_seconds": "at most",
-}
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the figures for people."""
-    table = Table(title="Packed trees and their timetables")
-    for key, heading in COLUMNS.items():
-        table.add_column(heading, justify="left" if key == "topology" else "right")
-    for row in rows:
-        table.add_row(*("" if row[key] is None else str(row[key]) for key in COLUMNS))
-    Console(width=170).print(table)
+COLUMNS = ("topology", "num_trees", "max_load_slots", "optimum_slots", "ratio", "worst_parts")
+COLUMNS += ("height_hops", "mean_height_hops", "diameter_hops")
+COLUMNS += (*(f"wave_slots_hop_{hop}" for hop in HOPS), "pack_cpu_seconds")
+COLUMNS += ("timetable_cpu_seconds", "limit_cpu_seconds")
 
 
 def main() -> int:
-    """Measure every topology of the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--only", help="topologies with semicolons between")
-    arguments = parser.parse_args()
-    names = NAMES if arguments.only is None else arguments.only.split(";")
-    unknown = set(names) - set(NAMES)
-    if unknown:
-        parser.error(f"topology must be one of {'; '.join(NAMES)}, not {min(unknown)!r}")
-    rows = [measure(name) for name in names]
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        show(rows)
-    missed = [row["topology"] for row in rows if not row["within_limits"]]
-    if missed:
-        print(f"missed: {', '.join(missed)}", file=sys.stderr)
-    return 1 if missed else 0
+    given = options(__doc__, only=some_of(NAMES, ";"))
+    rows = reported(given, map(measure, given.only), *COLUMNS)
+    return ended(given, within_limits(rows), rows)
 
 
 if __name__ == "__main__":

@@ -33,14 +33,12 @@ def rows_of(book: Book) -> list[dict[str, Any]]:
 
 
 def text_of(rows: list[dict[str, Any]]) -> str:
-    """The file's text."""
     file = io.StringIO()
     write_csv(COLUMNS, rows, file)
     return file.getvalue()
 
 
 def main() -> int:
-    """Write the file, or compare it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     arguments = parser.parse_args()

@@ -6,15 +6,15 @@ multiplications. SCALE-Sim is no dependency of this project: install it where nu
 ``python bench/scale_sim.py [--networks alphagozero] [--most 3000000] [--json]``.
 """
 
-import argparse
 import contextlib
 import importlib.util
 import io
-import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+from _bench import Row, ended, listed, options, reported
 
 from multitree.sim.jobs.models import EVALUATED, model_layers
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
@@ -99,34 +99,30 @@ def simulated_cycles(product: Product, arrays: SystolicArrays) -> int:
 
 
 def main() -> int:
-    """Compare and print; exit status 1 where a product differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--networks", default=",".join(EVALUATED), help="with commas between")
-    parser.add_argument("--most", type=int, default=3_000_000, help="multiplications of a product")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    arguments = parser.parse_args()
+    given = options(
+        __doc__,
+        networks=listed(",".join(EVALUATED)),
+        most={"type": int, "default": 3_000_000, "help": "multiplications of a product"},
+    )
     if importlib.util.find_spec("scalesim") is None:
-        parser.error('scalesim must be installed: pip install scalesim==3.0.0 "numpy<2.4"')
-    arrays, found = SystolicArrays(), {}
-    for network in arguments.networks.split(","):
-        found |= {key: name for key, name in products_of(network).items() if key not in found}
-    rows: list[dict[str, Any]] = []
-    for product, name in found.items():
-        m, n, k = product
-        if m * n * k > arguments.most:
-            continue
-        closed, simulated = arrays.product_cycles(m, n, k), simulated_cycles(product, arrays)
-        rows.append({"product": name, "m": m, "n": n, "k": k, "closed_form_cycles": closed})
-        rows[-1] |= {"scale_sim_cycles": simulated}
-        if not arguments.json:
-            print(f"{name:<45} {m:>7} {n:>7} {k:>7} {closed:>9} {simulated:>9}", flush=True)
-    differing = [row for row in rows if row["closed_form_cycles"] != row["scale_sim_cycles"]]
-    data = {"products": len(rows), "too_large": len(found) - len(rows), "differing": len(differing)}
-    if arguments.json:
-        print(json.dumps(data | {"rows": rows}, indent=2))
-    else:
-        print(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in data.items()))
-    return 1 if differing else 0
+        sys.exit('scalesim must be installed: pip install scalesim==3.0.0 "numpy<2.4"')
+    arrays, found = SystolicArrays(), dict[Product, str]()
+    for network in given.networks:
+        found = products_of(network) | found
+
+    def measured() -> Iterator[Row]:
+        for (m, n, k), name in found.items():
+            if m * n * k <= given.most:
+                cycles = {"closed_form_cycles": arrays.product_cycles(m, n, k)}
+                cycles["scale_sim_cycles"] = simulated_cycles((m, n, k), arrays)
+                yield {"product": name, "m": m, "n": n, "k": k} | cycles
+
+    columns = ("product", "m", "n", "k", "closed_form_cycles", "scale_sim_cycles")
+    rows = reported(given, measured(), *columns)
+    differing = sum(row["closed_form_cycles"] != row["scale_sim_cycles"] for row in rows)
+    data = {"products": len(rows), "too_large": len(found) - len(rows), "differing": differing}
+    said = ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in data.items())
+    return ended(given, not differing, data | {"rows": rows}, said)
 
 
 if __name__ == "__main__":

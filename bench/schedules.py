@@ -6,19 +6,15 @@ a number of steps that it takes. CPU seconds are the best of 3 where there is a 
 fixed work tells how fast the machine is. Exit status 1 if a limit is missed.
 """
 
-import argparse
-import json
 import resource
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing import get_context
-from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from _bench import Row, ended, least_cpu_seconds, options, reported, some_of, within_limits
 
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.symmetric import implicit_symmetric
@@ -90,36 +86,27 @@ VERIFY_LIMIT_SECONDS = 20.0
 MEMORY_LIMIT_MIB = {("symmetric", "torus:256x256"): 300}
 
 
-def calibration_seconds() -> float:
-    """CPU seconds of a million steps of a plain loop, best of 3."""
-    seconds = []
-    for _ in range(3):
-        start, total = time.process_time(), 0
-        for number in range(1_000_000):
-            total += number * number
-        seconds.append(time.process_time() - start)
-    return min(seconds)
+def plain_loop() -> int:
+    total = 0
+    for number in range(1_000_000):
+        total += number * number
+    return total
 
 
-def measure(algorithm: str, spec: str) -> dict[str, Any]:
+def measure(algorithm: str, spec: str) -> Row:
     """One row of figures, in a process of its own, whose memory is measured."""
     topology, case = parse_topology(spec), CASES[spec]
-    seconds = []
-    for _ in range(3 if (algorithm, spec) in CPU_LIMIT_SECONDS else 1):
-        start = time.process_time()
-        built = BUILDERS[algorithm](topology)
-        seconds.append(time.process_time() - start)
-    start = time.process_time()
-    report = verify_any(built)
-    verify_cpu_seconds = time.process_time() - start
+    key = (algorithm, spec)
+    repeats = 3 if key in CPU_LIMIT_SECONDS else 1
+    built, seconds = least_cpu_seconds(partial(BUILDERS[algorithm], topology), repeats)
+    report, verify_cpu_seconds = least_cpu_seconds(partial(verify_any, built), 1)
     steps = max(built.steps_reduce_scatter, built.steps_all_gather)
     at_bound = steps == report.bound_steps and report.tree_height_hops == topology.diameter
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    key = (algorithm, spec)
     within = [
         report.contention_free,
         at_bound if algorithm == "symmetric" else steps <= (case.limit or steps),
-        min(seconds) <= CPU_LIMIT_SECONDS.get(key, min(seconds)),
+        seconds <= CPU_LIMIT_SECONDS.get(key, seconds),
         verify_cpu_seconds <= VERIFY_LIMIT_SECONDS,
         memory_mib <= MEMORY_LIMIT_MIB.get(key, memory_mib),
     ]
@@ -135,7 +122,7 @@ def measure(algorithm: str, spec: str) -> dict[str, Any]:
         "diameter_hops": topology.diameter,
         "max_link_load": report.max_link_load,
         **{f"peer_{name}": value for name, value in peers.items()},
-        "build_cpu_seconds": round(min(seconds), 4),
+        "build_cpu_seconds": round(seconds, 4),
         "limit_cpu_seconds": CPU_LIMIT_SECONDS.get(key),
         "verify_cpu_seconds": round(verify_cpu_seconds, 4),
         "memory_mib": round(memory_mib),
@@ -143,7 +130,7 @@ def measure(algorithm: str, spec: str) -> dict[str, Any]:
     }
 
 
-def measured(specs: list[str]) -> Iterator[dict[str, Any]]:
+def measured(specs: list[str]) -> Iterator[Row]:
     """All rows, each of a fresh process."""
     for spec in specs:
         algorithms = ["multitree"] * CASES[spec].multitree + ["symmetric"] * CASES[spec].group
@@ -152,58 +139,18 @@ def measured(specs: list[str]) -> Iterator[dict[str, Any]]:
                 yield process.submit(measure, algorithm, spec).result()
 
 
-COLUMNS = {
-    "topology": "topology",
-    "algorithm": "algorithm",
-    "steps_per_phase": "steps",
-    "bound_steps": "bound",
-    "peer_authors": "authors' code",
-    "peer_tacos": "TACOS",
-    "peer_forestcoll": "ForestColl",
-    "tree_height_hops": "height",
-    "diameter_hops": "diameter",
-    "build_cpu_seconds": "build, CPU s",
-    "limit_cpu_seconds": "at most",
-    "peer_tacos_cpu_seconds": "TACOS, CPU s",
-    "verify_cpu_seconds": "verify, CPU s",
-    "memory_mib": "MiB",
-}
-
-
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print the figures for people."""
-    table = Table(title="Steps per phase, reduce-scatter and all-gather alike")
-    for key, heading in COLUMNS.items():
-        table.add_column(heading, justify="left" if key in ("topology", "algorithm") else "right")
-    for row in rows:
-        table.add_row(*("" if row[key] is None else str(row[key]) for key in COLUMNS))
-    Console(width=170).print(table)
+COLUMNS = ("topology", "algorithm", "steps_per_phase", "bound_steps", "peer_authors", "peer_tacos")
+COLUMNS += ("peer_forestcoll", "tree_height_hops", "diameter_hops", "build_cpu_seconds")
+COLUMNS += ("limit_cpu_seconds", "peer_tacos_cpu_seconds", "verify_cpu_seconds", "memory_mib")
 
 
 def main() -> int:
-    """Measure every topology of the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--only", default=",".join(CASES), help="topologies with commas between")
-    arguments = parser.parse_args()
-    unknown = set(arguments.only.split(",")) - set(CASES)
-    if unknown:
-        parser.error(f"topology must be one of {', '.join(CASES)}, not {min(unknown)!r}")
-    calibration, rows = calibration_seconds(), []
-    for row in measured(arguments.only.split(",")):
-        rows.append(row)
-        print(f"{row['topology']} {row['algorithm']}", file=sys.stderr)
-    if arguments.json:
-        print(json.dumps({"calibration_cpu_seconds": calibration, "rows": rows}, indent=2))
-    else:
-        show(rows)
-        print(f"A million steps of a plain loop take {calibration:.3f} CPU s here.")
-    missed = [
-        f"{row['algorithm']} on {row['topology']}" for row in rows if not row["within_limits"]
-    ]
-    if missed:
-        print(f"missed: {', '.join(missed)}", file=sys.stderr)
-    return 1 if missed else 0
+    given = options(__doc__, only=some_of(CASES))
+    _, calibration = least_cpu_seconds(plain_loop)
+    rows = reported(given, measured(given.only), *COLUMNS)
+    said = f"A million steps of a plain loop take {calibration:.3f} CPU s here."
+    found = {"calibration_cpu_seconds": calibration, "rows": rows}
+    return ended(given, within_limits(rows), found, said)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,11 @@
 python bench/startup.py
 """
 
-import argparse
-import json
 import os
 import subprocess
 import sys
+
+from _bench import ended, options, reported
 
 COMMANDS = [
     ["--help"],
@@ -30,22 +30,21 @@ def cpu_seconds(arguments: list[str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def main() -> None:
-    """Print a line per command."""
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--runs", type=int, default=3, help="runs of each; the best counts")
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
-    options = parser.parse_args()
-    found = {
-        " ".join(arguments): min(cpu_seconds(arguments) for _ in range(options.runs))
+def main() -> int:
+    given = options(
+        __doc__, runs={"type": int, "default": 3, "help": "runs of each; the best counts"}
+    )
+    rows = (
+        {
+            "command": " ".join(arguments),
+            "cpu_seconds": min(cpu_seconds(arguments) for _ in range(given.runs)),
+        }
         for arguments in COMMANDS
-    }
-    if options.json:
-        print(json.dumps({"cpu_seconds": found}, indent=2))
-        return
-    for name, seconds in found.items():
-        print(f"{seconds:6.3f} s  multitree {name}")
+    )
+    found = reported(given, rows, "cpu_seconds", "command")
+    by_command = {row["command"]: row["cpu_seconds"] for row in found}
+    return ended(given, True, {"cpu_seconds": by_command})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,35 +1,29 @@
 """Forests over switches: time of a large buffer against the optimum of ForestColl.
 
 ``python bench/switch_forests.py [--json] [--only "NAME;NAME"] [--rtl 8MiB]``. 1 GiB by the analytic
-engine in lockstep, in units of buffer over the speed of the fastest link (S/B). *ForestColl*: what
+engine in lockstep, in units of buffer over the speed of the fastest link. *ForestColl*: what
 no reduce-scatter followed by an all-gather is faster than, the largest of |ranks in S| over what
 leads out of S, for any set S of nodes without all ranks (Zhao et al. 2024), twice over. *Bound*:
 what no all-reduce is faster than. One network runs in RTL, too, all waves written out, every rank's
-memory compared bit by bit, and there also *free*, without lockstep. Progress on stderr. Exit status
-1 if one is more than 15 % above its bound, 3 % above the optimum of a network of one link per rank,
-or not exact.
+memory compared bit by bit, and there also *free*, without lockstep. Exit status 1 if one is more
+than 15 % above its bound, 3 % above the optimum of a network of one link per rank, or not exact.
 """
 
-import argparse
-import json
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
-from functools import partial
 from math import lcm
-from typing import Any
 
 import networkx
 import numpy as np
-from _tables import show
-from packing import timed
+from _bench import Row, ended, options, reported, sizes, some_of, within_limits
+from forest import LARGE_BYTES, SHARED, large, row_of
 
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner
-from multitree.host.sizes import format_size, parse_size
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.lowering import unrolled
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
@@ -40,13 +34,14 @@ NAMES = (
     *(STAR, "dgx2", "dgx_a100:2"),
 )
 IN_RTL = "kary_tree:2x3x2"
-LARGE_BYTES = 1 << 30
 MODEL = LinkModel()
 MOST_RATIO, MOST_RATIO_OF_ONE_LINK = 1.15, 1.03
+KEYS = (*SHARED, "cycles", "buffers_over_bandwidth", "ratio_to_bound", "forestcoll_over_bandwidth")
+KEYS += ("ratio_to_forestcoll", "multitree_ratio_to_bound", "free_ratio_to_bound", "exact")
+KEYS += ("analytic_error_percent", "build_cpu_seconds", "within_limits")
 
 
 def network_of(name: str) -> Topology:
-    """The topology of a row."""
     if name != STAR:
         return parse_topology(name)
     ranks = range(8)
@@ -97,44 +92,20 @@ def _worst_without(
     return Fraction(num_ranks, leads_out) if num_ranks else Fraction(0)
 
 
-def measure_large(name: str) -> dict[str, Any]:
+def measure_large(topology: Topology) -> Row:
     """1 GiB by the analytic engine, in lockstep."""
-    topology = network_of(name)
-    num_flits = MODEL.num_flits(LARGE_BYTES, 1)
-    cost_model = MODEL.cost_model(topology, num_flits)
-    schedule, build_cpu_seconds = timed(partial(build, topology, "forest", cost_model=cost_model))
-    verify(schedule)
-    cycles = analytic(schedule, num_flits, MODEL, lockstep=True).cycles
-    multitree = analytic(build(topology, "multitree"), num_flits, MODEL).cycles
-    bound = bound_of(topology, LARGE_BYTES, MODEL)
+    row, num_flits = large(topology, MODEL, lockstep=True), MODEL.num_flits(LARGE_BYTES, 1)
     optimum = float(2 * forestcoll_share(topology) / topology.num_ranks) * num_flits
     one_link = int(topology.degree[: topology.num_ranks].max()) == 1
-    most = min(MOST_RATIO * bound, MOST_RATIO_OF_ONE_LINK * optimum if one_link else np.inf)
-    return {
-        "topology": name,
-        "size_bytes": LARGE_BYTES,
-        "engine": "analytic",
-        "num_trees": schedule.num_flows,
-        "period": schedule.period,
-        "num_waves": schedule.num_waves,
-        "most_rows": int(np.bincount(schedule.src).max()),
-        "cycles": cycles,
-        "buffers_over_bandwidth": round(cycles / num_flits, 4),
-        "ratio_to_bound": round(cycles / bound, 4),
-        "forestcoll_over_bandwidth": round(optimum / num_flits, 4),
-        "ratio_to_forestcoll": round(cycles / optimum, 4),
-        "multitree_ratio_to_bound": round(multitree / bound, 4),
-        "free_ratio_to_bound": None,
-        "exact": None,
-        "analytic_error_percent": None,
-        "build_cpu_seconds": round(build_cpu_seconds, 2),
-        "within_limits": bool(cycles <= most),
-    }
+    most = MOST_RATIO * bound_of(topology, LARGE_BYTES, MODEL)
+    most = min(most, MOST_RATIO_OF_ONE_LINK * optimum if one_link else np.inf)
+    row["forestcoll_over_bandwidth"] = round(optimum / num_flits, 4)
+    row["ratio_to_forestcoll"] = round(row["cycles"] / optimum, 4)
+    return row | {"within_limits": bool(row["cycles"] <= most)}
 
 
-def measure_rtl(name: str, size_bytes: int) -> dict[str, Any]:
+def measure_rtl(topology: Topology, size_bytes: int) -> Row:
     """A size in RTL, and by the analytic engine."""
-    topology = network_of(name)
     num_flits = MODEL.num_flits(size_bytes, 1)
     schedule = build(topology, "forest", cost_model=MODEL.cost_model(topology, num_flits))
     written_out = unrolled(schedule)
@@ -144,79 +115,26 @@ def measure_rtl(name: str, size_bytes: int) -> dict[str, Any]:
         free, _ = runner.simulate(written_out, size_bytes)
         multitree, _ = runner.simulate(build(topology, "multitree"), size_bytes)
     error = 100 * (analytic(schedule, num_flits, MODEL, lockstep=True).cycles / report.cycles - 1)
-    bound = bound_of(topology, size_bytes, MODEL)
-    return {
-        "topology": name,
-        "size_bytes": size_bytes,
-        "engine": "rtl",
-        "num_trees": schedule.num_flows,
-        "period": schedule.period,
-        "num_waves": schedule.num_waves,
-        "most_rows": int(np.bincount(written_out.src).max()),
-        "cycles": report.cycles,
-        "buffers_over_bandwidth": round(report.cycles / num_flits, 4),
-        "ratio_to_bound": round(report.cycles / bound, 4),
-        "forestcoll_over_bandwidth": None,
-        "ratio_to_forestcoll": None,
-        "multitree_ratio_to_bound": round(multitree.cycles / bound, 4),
-        "free_ratio_to_bound": round(free.cycles / bound, 4),
-        "exact": report.exact and free.exact and multitree.exact,
-        "analytic_error_percent": round(error, 2),
-        "build_cpu_seconds": None,
-        "within_limits": bool(report.exact and free.exact and multitree.exact),
-    }
+    exact = bool(report.exact and free.exact and multitree.exact)
+    row = row_of(schedule, size_bytes, MODEL, report.cycles, multitree.cycles)
+    row["most_rows"] = int(np.bincount(written_out.src).max())
+    row["free_ratio_to_bound"] = round(free.cycles / bound_of(topology, size_bytes, MODEL), 4)
+    row["analytic_error_percent"] = round(error, 2)
+    return row | {"engine": "rtl", "exact": exact, "within_limits": exact}
 
 
-COLUMNS = {
-    "topology": "topology",
-    "size_bytes": "size",
-    "engine": "engine",
-    "num_trees": "trees",
-    "period": "period",
-    "num_waves": "waves",
-    "most_rows": "rows",
-    "buffers_over_bandwidth": "S/B",
-    "ratio_to_bound": "x bound",
-    "forestcoll_over_bandwidth": "ForestColl S/B",
-    "ratio_to_forestcoll": "x ForestColl",
-    "multitree_ratio_to_bound": "MultiTree x bound",
-    "free_ratio_to_bound": "free x bound",
-    "exact": "exact",
-    "analytic_error_percent": "analytic off, %",
-    "build_cpu_seconds": "build, CPU s",
-}
+def measured(names: list[str], sizes: list[int]) -> Iterator[Row]:
+    for name in names:
+        topology = network_of(name)
+        rows = [measure_large(topology)]
+        rows += [measure_rtl(topology, size) for size in sizes if name == IN_RTL]
+        yield from ({key: ({"topology": name} | row).get(key) for key in KEYS} for row in rows)
 
 
 def main() -> int:
-    """Measure every topology of the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--only", help="topologies with semicolons between")
-    parser.add_argument("--rtl", default="8MiB", metavar="SIZE", help=f"of {IN_RTL}; or none")
-    arguments = parser.parse_args()
-    names = NAMES if arguments.only is None else arguments.only.split(";")
-    unknown = set(names) - set(NAMES)
-    if unknown:
-        parser.error(f"topology must be one of {'; '.join(NAMES)}, not {min(unknown)!r}")
-    try:
-        rtl_bytes = None if arguments.rtl == "none" else parse_size(arguments.rtl)
-    except ValueError as error:
-        parser.error(str(error))
-    rows = []
-    for name in names:
-        print(f"{name}, {format_size(LARGE_BYTES)}", file=sys.stderr)
-        rows.append(measure_large(name))
-        if name == IN_RTL and rtl_bytes is not None:
-            print(f"{name}, {format_size(rtl_bytes)} in RTL", file=sys.stderr)
-            rows.append(measure_rtl(name, rtl_bytes))
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-    else:
-        show("Forests over switches", COLUMNS, rows, 200)
-    missed = [f"{row['topology']} {row['size_bytes']}" for row in rows if not row["within_limits"]]
-    if missed:
-        print(f"missed: {', '.join(missed)}", file=sys.stderr)
-    return 1 if missed else 0
+    given = options(__doc__, only=some_of(NAMES, ";"), rtl=sizes("8MiB"))
+    rows = reported(given, measured(given.only, given.rtl), *KEYS)
+    return ended(given, within_limits(rows), rows)
 
 
 if __name__ == "__main__":

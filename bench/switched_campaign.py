@@ -62,7 +62,6 @@ MAX_ELEMENTS = 1500
 MAX_LATENCY_NS = 60
 SIZES = {"num_rows": 64, "num_flows": 32, "num_classes": 2, "max_children": 32}
 TINY_ELEMENTS = 7
-ROW = "{:<16} {:>5} {:>6} {:>6} {:>6} {:>8} {:>6} {:>14} {:>7} {:>12} {:>8}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,6 @@ def recast(rng: np.random.Generator, schedule: Schedule) -> Schedule:
 
 
 def draw(seed: int) -> Draw:
-    """Network, collectives, memory and starts of a run."""
     rng = np.random.default_rng(seed)
     spec = DRAWN[seed % len(DRAWN)]
     algorithm, topology = str(rng.choice(NETWORKS[spec])), draw_topology(rng, spec)
@@ -146,7 +144,6 @@ def draw(seed: int) -> Draw:
 
 
 def run_once(seed: int) -> Outcome:
-    """Run one seed to its end."""
     drawn, begin = draw(seed), time.process_time()
     queue, buffers = drawn.queue, drawn.buffers
     reported = Outcome(seed, drawn.spec, False, unequal=is_unequal(drawn), mixed=is_mixed(drawn))
@@ -195,7 +192,7 @@ def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, ROW, more_of)
+CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, more_of)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=1000))

@@ -62,7 +62,6 @@ ROW_FORMAT = "{:<5} {:>5} {:>5} {:<8} {:>5} {:>7} {:>5} {:>8} {:>8} {:>8} {:>8} 
 
 
 def synthesise(verilog: Path, family: str) -> dict[str, float]:
-    """Resources of one netlist."""
     stem = f"{verilog.stem}.{family}"
     script = PASSES[family].format(stem=stem)
     lines = (f"read_verilog {verilog.name}", script, f"tee -q -o {stem}.stat stat -json")
@@ -162,7 +161,6 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Synthesise, route, print."""
     given = parse()
     cases = given.only or list(SIZES)
     if not given.json:

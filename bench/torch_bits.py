@@ -7,8 +7,6 @@ rtl; all-reduces, broadcasts and reduces are also compared with `execute` and th
 this process. Exit status 1 if one bit differs.
 """
 
-import argparse
-import json
 import random
 import sys
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import _ranks
 import numpy as np
 import torch
 import torch.distributed as dist
+from _bench import ended, options
 
 from multitree import Communicator, parse_topology
 from multitree.host.engines import why_not
@@ -44,8 +43,6 @@ OPERATORS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "average": dist
 
 @dataclass(frozen=True)
 class Case:
-    """One collective."""
-
     topology: str
     algorithm: str
     collective: str
@@ -82,7 +79,6 @@ def as_tensor(row: np.ndarray) -> torch.Tensor:
 
 
 def bits_of(tensor: torch.Tensor) -> bytes:
-    """All bytes of a tensor."""
     return b"" if not len(tensor) else tensor.view(torch.uint8).numpy().tobytes()
 
 
@@ -148,43 +144,25 @@ def defined(case: Case) -> list[list[bytes]]:
 
 
 def main() -> int:
-    """Print how many cases ran and how many differ."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    given = options(__doc__, cases=200, seed=1)
     reason = why_not("rtl")
     if reason is not None:
-        parser.error(f"the engine rtl cannot run here: {reason}")
-    cases, variants = draw(arguments.seed, arguments.cases), list(VARIANTS)
+        sys.exit(f"the engine rtl cannot run here: {reason}")
+    cases, variants = draw(given.seed, given.cases), list(VARIANTS)
     by_rank = _ranks.run_ranks(results, NUM_RANKS, cases, variants, timeout_s=3000)
-    differing = []
+    differing = 0
     for place, case in enumerate(cases):
-        found = [
-            [by_rank[rank][place][variant] for rank in range(NUM_RANKS)]
-            for variant in range(len(variants))
-        ]
+        found = [list(of_ranks) for of_ranks in zip(*(r[place] for r in by_rank), strict=True)]
         if case.collective in ("all_reduce", "broadcast", "reduce"):
             found += defined(case)
         if any(each != found[0] for each in found):
-            differing.append(case)
+            differing += 1
             print(f"differs: {case}", file=sys.stderr)
-    outcome = {
-        "torch": torch.__version__,
-        "seed": arguments.seed,
-        "cases": len(cases),
-        "variants": [*variants, "execute", "torch engine"],
-        "cases_that_differ": len(differing),
-    }
-    if arguments.json:
-        print(json.dumps(outcome, indent=2))
-    else:
-        print(
-            f"{len(cases)} cases, seed {arguments.seed}, by {', '.join(outcome['variants'])}: "
-            f"{len(differing)} differ"
-        )
-    return int(bool(differing))
+    data = {"torch": torch.__version__, "seed": given.seed, "cases": len(cases)}
+    data["variants"] = [*variants, "execute", "torch engine"]
+    data["cases_that_differ"] = differing
+    said = f"{len(cases)} cases, seed {given.seed}, by {', '.join(data['variants'])}"
+    return ended(given, not differing, data, f"{said}: {differing} differ")
 
 
 if __name__ == "__main__":

@@ -7,8 +7,6 @@ that ranks have to answer, name that rank, say dead or slow, and then do an all-
 those that are left. Exit status 1 if one did not.
 """
 
-import argparse
-import json
 import os
 import random
 import signal
@@ -18,11 +16,11 @@ import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import _ranks
 import torch
 import torch.distributed as dist
+from _bench import Row, ended, options
 
 from multitree.host.torch.peers.failures import ANSWER_S
 from multitree.torch import CollectiveError
@@ -63,8 +61,7 @@ def all_reduces(
     return record.rank, record.is_slow, record.state, seconds, ones.tolist()
 
 
-def run(seed: int) -> dict[str, Any]:
-    """One run, by its seed."""
+def run(seed: int) -> Row:
     drawn = random.Random(seed)
     victim, how = drawn.randrange(NUM_RANKS), drawn.choice(["killed", "stopped"])
     size, transport = drawn.choice(SIZES), drawn.choice(["shared_memory", "gloo"])
@@ -109,31 +106,17 @@ def run(seed: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print what happened, by how the rank failed and by transport."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+    given = options(__doc__, runs=100, seed=1)
     rows = []
-    for seed in range(arguments.seed, arguments.seed + arguments.runs):
+    for seed in range(given.seed, given.seed + given.runs):
         rows.append(run(seed))
         for problem in rows[-1]["problems"]:
             print(f"{rows[-1]}: {problem}", file=sys.stderr)
-        if sys.stderr.isatty():
-            print(f"\r{len(rows)} of {arguments.runs}", end="", file=sys.stderr)
     failed = sum(bool(row["problems"]) for row in rows)
     counts = Counter(f"{row['how']}, {row['transport']}" for row in rows)
-    outcome = {
-        "runs": len(rows),
-        "runs_that_failed": failed,
-        "counts": dict(sorted(counts.items())),
-    }
-    if arguments.json:
-        print(json.dumps({**outcome, "torch": torch.__version__, "rows": rows}, indent=2))
-    else:
-        print(f"{len(rows)} runs ({outcome['counts']}): {failed} not as they should be")
-    return int(failed > 0)
+    data = {"runs": len(rows), "runs_that_failed": failed, "counts": dict(sorted(counts.items()))}
+    said = f"{len(rows)} runs ({data['counts']}): {failed} not as they should be"
+    return ended(given, not failed, data | {"torch": torch.__version__, "rows": rows}, said)
 
 
 if __name__ == "__main__":

@@ -7,19 +7,20 @@ turns of our seconds by gloo's, or of invariant sums' by those of the default. W
 machine take depends on its cores, so that only ratios are compared.
 """
 
-import argparse
-import json
 import os
 import statistics
 import sys
 import time
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import _ranks
 import torch
 import torch.distributed as dist
+from _bench import Row, ended, options, reported
 
-from multitree.host.sizes import format_size, parse_size
+from multitree.host.sizes import parse_size
 from multitree.torch import Options
 
 TOPOLOGIES = {
@@ -28,11 +29,13 @@ TOPOLOGIES = {
 }
 TRANSPORTS = ("shared_memory", "gloo")
 TURNS = 9
+COLUMNS = ("ranks", "topology", "transport", "size_bytes", "ratio_to_gloo", "milliseconds")
+COLUMNS += ("gloo_milliseconds", "invariant_ratio_to_default")
 
 
 def measure(
     rank: int, num_ranks: int, topologies: list[str], transport: str, sizes: list[int]
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Ratios at one rank; those of rank 0 are taken."""
     rows = []
     gloo = dist.new_group(backend="gloo")
@@ -69,7 +72,6 @@ def measure(
 
 
 def milliseconds(taken: list[list[float]]) -> dict[str, float]:
-    """Medians of ours, invariant and gloo."""
     names = ("milliseconds", "invariant_milliseconds", "gloo_milliseconds")
     columns = zip(*taken, strict=True)
     return {n: 1000 * statistics.median(c) for n, c in zip(names, columns, strict=True)}
@@ -86,54 +88,28 @@ def block(tensor: torch.Tensor, group: Any, repeats: int, gloo: Any) -> float:
 
 
 def main() -> int:
-    """Print a row for each case, and the largest ratio from 1 MiB on of each transport."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, nargs="+", default=[4, 8], choices=list(TOPOLOGIES))
-    parser.add_argument("--sizes", nargs="+", default=["1KiB", "64KiB", "1MiB", "16MiB"])
-    parser.add_argument("--transports", nargs="+", default=list(TRANSPORTS), choices=TRANSPORTS)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    sizes = [parse_size(size) for size in arguments.sizes]
-    rows = []
-    for num_ranks in arguments.ranks:
-        for transport in arguments.transports:
-            topologies = list(TOPOLOGIES[num_ranks])
-            first, *_ = _ranks.run_ranks(
-                measure, num_ranks, topologies, transport, sizes, timeout_s=600, backend="gloo"
-            )
-            rows += first
-            for row in first if not arguments.json else []:
-                print(
-                    f"{row['ranks']} ranks, {row['topology']}, {row['transport']}, "
-                    f"{format_size(row['size_bytes'])}: {row['ratio_to_gloo']:.2f} x gloo "
-                    f"({row['milliseconds']:.2f} against {row['gloo_milliseconds']:.2f} ms); "
-                    f"invariant {row['invariant_ratio_to_default']:.1f} x the default",
-                    flush=True,
-                )
-    largest = _largest(rows, arguments.transports, "ratio_to_gloo")
-    of_invariant = _largest(rows, arguments.transports, "invariant_ratio_to_default")
-    if arguments.json:
-        print(
-            json.dumps(
-                {
-                    "torch": torch.__version__,
-                    "cores": os.cpu_count(),
-                    "rows": rows,
-                    "largest_ratio_from_1_mib": largest,
-                    "largest_invariant_ratio_from_1_mib": of_invariant,
-                },
-                indent=2,
-            )
-        )
-    else:
-        print(f"largest ratio from 1 MiB: {largest}, of invariant sums: {of_invariant}")
-    return 0
+    given = options(
+        __doc__,
+        ranks={"type": int, "nargs": "+", "default": [4, 8], "choices": list(TOPOLOGIES)},
+        sizes={"nargs": "+", "default": ["1KiB", "64KiB", "1MiB", "16MiB"]},
+        transports={"nargs": "+", "default": list(TRANSPORTS), "choices": TRANSPORTS},
+    )
+    sizes = [parse_size(size) for size in given.sizes]
+
+    def measured() -> Iterator[Row]:
+        for ranks, transport in product(given.ranks, given.transports):
+            case = list(TOPOLOGIES[ranks]), transport, sizes
+            yield from _ranks.run_ranks(measure, ranks, *case, timeout_s=600, backend="gloo")[0]
+
+    rows = reported(given, measured(), *COLUMNS)
+    data = {"torch": torch.__version__, "cores": os.cpu_count(), "rows": rows}
+    data["largest_ratio_from_1_mib"] = _largest(rows, given.transports, COLUMNS[4])
+    data["largest_invariant_ratio_from_1_mib"] = _largest(rows, given.transports, COLUMNS[-1])
+    said = f"largest ratio from 1 MiB: {data['largest_ratio_from_1_mib']}, of invariant sums: "
+    return ended(given, True, data, f"{said}{data['largest_invariant_ratio_from_1_mib']}")
 
 
-def _largest(
-    rows: list[dict[str, Any]], transports: list[str], key: str
-) -> dict[str, float | None]:
-    """The largest ratio of each transport from 1 MiB on."""
+def _largest(rows: list[Row], transports: list[str], key: str) -> dict[str, float | None]:
     big = [row for row in rows if row["size_bytes"] >= 1 << 20]
     return {
         transport: max((row[key] for row in big if row["transport"] == transport), default=None)

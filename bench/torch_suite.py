@@ -24,7 +24,8 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+
+from _bench import Row, ended
 
 RUNNER = Path(__file__).parent / "_torch_suite_run.py"
 NEEDED = ("torch", "expecttest", "numpy")
@@ -33,28 +34,15 @@ ASK_FOR_GLOO = ("test_monitored_barrier_gloo", "test_monitored_barrier_gloo_subg
 LEAST_PASSED = 91
 # Collectives, point to point, object collectives, subgroups and DDP, some seconds each backend.
 SUBSET = (
-    "test_all_reduce_sum",
-    "test_all_reduce_max",
-    "test_all_reduce_coalesced_sum",
-    "test_all_reduce_sum_complex",
-    "test_reduce_sum",
-    "test_broadcast",
-    "test_all_gather",
-    "test_gather",
-    "test_scatter",
-    "test_barrier",
-    "test_send_recv",
-    "test_isend",
-    "test_batch_isend_irecv_gloo",
-    "test_all_gather_object_subgroup",
-    "test_scatter_object_list",
-    "test_new_subgroups_with_group_param",
-    "test_get_backend",
-    "test_DistributedDataParallelCPU",
-    "test_accumulate_gradients_no_sync",
+    *("test_all_reduce_sum", "test_all_reduce_max", "test_all_reduce_coalesced_sum"),
+    *("test_all_reduce_sum_complex", "test_reduce_sum", "test_broadcast", "test_all_gather"),
+    *("test_gather", "test_scatter", "test_barrier", "test_send_recv", "test_isend"),
+    *("test_batch_isend_irecv_gloo", "test_all_gather_object_subgroup"),
+    *("test_scatter_object_list", "test_new_subgroups_with_group_param", "test_get_backend"),
+    *("test_DistributedDataParallelCPU", "test_accumulate_gradients_no_sync"),
     "test_get_future",
 )
-Row = dict[str, Any]
+OUTCOMES = ("passed", "failed", "skipped")
 
 
 def run(backend: str, limit_s: int, selection: list[str]) -> list[Row]:
@@ -84,7 +72,6 @@ def run(backend: str, limit_s: int, selection: list[str]) -> list[Row]:
 
 
 def names(rows: list[Row], outcome: str) -> set[str]:
-    """Names of the tests with one outcome."""
     return {row["name"] for row in rows if row["outcome"] == outcome}
 
 
@@ -102,24 +89,23 @@ def problems(results: dict[str, list[Row]], is_whole: bool) -> list[str]:
     return found
 
 
-def show(backend: str, rows: list[Row]) -> None:
-    """Print the outcomes on one backend for people."""
-    counts = Counter(row["outcome"] for row in rows)
-    seconds = sum(row["seconds"] for row in rows)
-    print(
-        f"{backend}: {counts['passed']} passed, {counts['failed']} failed, "
-        f"{counts['skipped']} skipped, {seconds:.0f} s"
-    )
-    for row in rows:
-        if row["outcome"] == "skipped":
-            print(f"  skipped {row['name']}: {row['reason']}")
-    for row in rows:
-        if row["outcome"] == "failed":
-            print(f"  failed {row['name']}: {row['reason'].strip()}")
+def report(
+    given: argparse.Namespace, results: dict[str, list[Row]], found: list[str], more: Row
+) -> int:
+    """Print outcomes and problems; exit status 1 where there is one."""
+    counts = {b: Counter(row["outcome"] for row in rows) for b, rows in results.items()}
+    said = []
+    for backend, rows in results.items():
+        numbers = ", ".join(f"{counts[backend][name]} {name}" for name in OUTCOMES)
+        said.append(f"{backend}: {numbers}, {sum(row['seconds'] for row in rows):.0f} s")
+        for outcome in OUTCOMES[:0:-1]:
+            listed = [row for row in rows if row["outcome"] == outcome]
+            said += [f"  {outcome} {row['name']}: {row['reason'].strip()}" for row in listed]
+    said += [f"gloo alone passes {name}" for name in more.get("gloo_only", ())]
+    return ended(given, not found, {"counts": counts, **more, "tests": results}, *said, *found)
 
 
 def main() -> int:
-    """Run the tests on gloo and on the backend, and compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="multitree", help="run on gloo and this one")
     chosen = parser.add_mutually_exclusive_group()
@@ -141,19 +127,8 @@ def main() -> int:
     results = {backend: run(backend, arguments.limit, selection) for backend in backends}
     found = problems(results, not selection)
     lost = names(results["gloo"], "passed") - names(results[arguments.backend], "passed")
-    if arguments.json:
-        counts = {b: Counter(row["outcome"] for row in rows) for b, rows in results.items()}
-        values = {"counts": counts, "gloo_only": sorted(lost), "problems": found}
-        values["num_problems"] = len(found)
-        print(json.dumps({**values, "tests": results}, indent=2))
-        return int(bool(found))
-    for backend, rows in results.items():
-        show(backend, rows)
-    for name in sorted(lost):
-        print(f"gloo alone passes {name}{' (asks for gloo)' if name in ASK_FOR_GLOO else ''}")
-    for line in found:
-        print(line)
-    return int(bool(found))
+    more = {"gloo_only": sorted(lost), "problems": found, "num_problems": len(found)}
+    return report(arguments, results, found, more)
 
 
 if __name__ == "__main__":

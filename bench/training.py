@@ -6,11 +6,12 @@ networks, the convolutional ones and the other two; and what the total would be 
 all-reduce were as many times faster as the paper says: ``python bench/training.py [--json]``.
 """
 
-import argparse
-import json
 import sys
+from collections.abc import Iterator
 from statistics import geometric_mean
 from typing import Any
+
+from _bench import Row, ended, options, reported
 
 from multitree import Collective, Job, LinkModel, SystolicArrays, load_job, parse_topology
 from multitree.host.cli.output import Working
@@ -39,56 +40,39 @@ KINDS = {
 PUBLISHED = {"ring": 2.3, "ring_2d": 1.56}
 """Speed-up of the all-reduce by MultiTree with messages, as the paper has it."""
 PUBLISHED_TOTALS = {
-    ("convolutional", "none", "ring"): "34 %",
-    ("convolutional", "none", "ring_2d"): "15 %",
-    ("ncf", "none", "ring"): "up to 81 %",
-    ("ncf", "none", "ring_2d"): "up to 30 %",
-    ("transformer", "none", "ring"): "up to 81 %",
-    ("transformer", "none", "ring_2d"): "up to 30 %",
-    ("convolutional", "layers", "ring"): "at most 10 %",
-    ("convolutional", "layers", "ring_2d"): "at most 10 %",
-    ("ncf", "layers", "ring"): "about 2 x",
-    ("ncf", "layers", "ring_2d"): "about 1.37 x",
-    ("transformer", "layers", "ring"): "about 2 x",
-    ("transformer", "layers", "ring_2d"): "about 1.37 x",
+    (networks, overlap, over): published
+    for networks, overlap, *both in (
+        ("convolutional", "none", "34 %", "15 %"),
+        ("ncf", "none", "up to 81 %", "up to 30 %"),
+        ("transformer", "none", "up to 81 %", "up to 30 %"),
+        ("convolutional", "layers", "at most 10 %", "at most 10 %"),
+        ("ncf", "layers", "about 2 x", "about 1.37 x"),
+        ("transformer", "layers", "about 2 x", "about 1.37 x"),
+    )
+    for over, published in zip(PUBLISHED, both, strict=True)
 }
 """What the paper says of training, by kind of network, overlap and baseline."""
-ROW = "{:<18} {:<8} {:<22} {:>10} {:>13} {:>10} {:>8}"
-ROW_COLUMNS = ("network", "overlap", "scheme", "compute", "communication", "total", "exposed")
-NETWORK = "{:<18} {:>4} layers {:>10} parameters; backward over forward: {} separate, {} overlapped"
-SUMMARY = "{:<14} {:<8} {:<8} {:>12} {:>8} {:>20} {:>13}"
-SUMMARY_COLUMNS = ("networks", "overlap", "over", "all-reduce x", "total x", "at published ratio")
-SUMMARY_COLUMNS += ("published",)
+PARTS = ("forward", "backward", "aggregation", "compute", "communication", "exposed", "total")
+ROW = ("network", "overlap", "scheme", "compute_cycles", "communication_cycles", "total_cycles")
+SUMMARY = ("networks", "overlap", "over", "communication_speedup", "total_speedup")
+SUMMARY += ("total_speedup_at_published_ratio", "published")
 
 
-def measure(placement: Placement, jobs: list[Job], work: Working) -> list[dict[str, Any]]:
+def measure(placement: Placement, jobs: list[Job], work: Working) -> Iterator[Row]:
     """A row for each network, overlap and scheme."""
-    rows = []
     for scheme, (algorithm, dependency, flow_control) in SCHEMES.items():
         model = LinkModel(dependency=dependency, flow_control=flow_control)
         times = CollectiveTimes(placement, algorithm, model)
         for job in jobs:
             for overlap in OVERLAPS:
                 work.update(f"{scheme}, {job.name}, {overlap}")
-                rows.append(row_of(job, scheme, iteration(job, times, overlap=overlap)))
-    return rows
+                yield row_of(job, scheme, iteration(job, times, overlap=overlap))
 
 
-def row_of(job: Job, scheme: str, found: JobTime) -> dict[str, Any]:
-    """The figures of one network with one scheme."""
-    return {
-        "network": job.name,
-        "overlap": found.overlap,
-        "scheme": scheme,
-        "forward_cycles": found.forward_cycles,
-        "backward_cycles": found.backward_cycles,
-        "aggregation_cycles": found.aggregation_cycles,
-        "compute_cycles": found.compute_cycles,
-        "communication_cycles": found.communication_cycles,
-        "exposed_cycles": found.exposed_cycles,
-        "total_cycles": found.total_cycles,
-        "exposed_share": found.exposed_cycles / found.total_cycles,
-    }
+def row_of(job: Job, scheme: str, found: JobTime) -> Row:
+    row = {"network": job.name, "overlap": found.overlap, "scheme": scheme}
+    row |= {f"{name}_cycles": getattr(found, f"{name}_cycles") for name in PARTS}
+    return row | {"exposed_share": found.exposed_cycles / found.total_cycles}
 
 
 def means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -179,50 +163,26 @@ def networks() -> list[dict[str, Any]]:
     return found
 
 
-def show(data: dict[str, Any]) -> None:
-    """Print for people what there is: networks, runs, and speed-ups beside the paper's."""
-    for each in data["networks"]:
-        cells = [f"{each[f'{folds}_backward_ratio']:.2f}" for folds in FOLDS]
-        print(NETWORK.format(each["network"], each["layers"], each["parameters"], *cells))
-    if "rows" not in data:
-        return
-    print("\n" + ROW.format(*ROW_COLUMNS))
-    for row in data["rows"]:
-        cells = [row[key] for key in ("network", "overlap", "scheme", "compute_cycles")]
-        cells += [row["communication_cycles"], row["total_cycles"]]
-        print(ROW.format(*cells, f"{100 * row['exposed_share']:.1f} %"))
-    print("\n" + SUMMARY.format(*SUMMARY_COLUMNS))
-    for each in data["summary"]:
-        speedups = ("communication_speedup", "total_speedup", "total_speedup_at_published_ratio")
-        cells = [each["networks"], each["overlap"], each["over"]]
-        cells += [f"{each[key]:.2f}" for key in speedups]
-        print(SUMMARY.format(*cells, each["published"] or "-"))
-
-
 def main() -> int:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topology", default="torus:8x8", help="of two dimensions")
-    parser.add_argument("--folds", default="overlapped", choices=FOLDS, help="as in the paper")
-    parser.add_argument("--only", choices=["networks"], help="say nothing of iterations")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    arguments = parser.parse_args()
-    data: dict[str, Any] = {"topology": arguments.topology, "folds": arguments.folds}
-    data["networks"] = networks()
-    if arguments.only is None:
-        arrays = SystolicArrays(folds=arguments.folds)
+    given = options(
+        __doc__,
+        topology={"default": "torus:8x8", "help": "of two dimensions"},
+        folds={"default": "overlapped", "choices": FOLDS, "help": "as in the paper"},
+        only={"choices": ["networks"], "help": "say nothing of iterations"},
+    )
+    data: dict[str, Any] = {"topology": given.topology, "folds": given.folds}
+    ratios = [f"{folds}_backward_ratio" for folds in FOLDS]
+    data["networks"] = reported(given, networks(), "network", "layers", "parameters", *ratios)
+    if given.only is None:
+        arrays = SystolicArrays(folds=given.folds)
         jobs = [load_job(name, arrays=arrays) for name in MODELS]
-        placement = Placement(parse_topology(arguments.topology))
-        with Working(f"Training on {arguments.topology}") as work:
-            data["rows"] = measure(placement, jobs, work)
+        placement = Placement(parse_topology(given.topology))
+        with Working(f"Training on {given.topology}") as work:
+            data["rows"] = reported(given, measure(placement, jobs, work), *ROW, "exposed_share")
             faster = with_published_ratio(placement, jobs)
         data["means"] = means(data["rows"])
-        data["summary"] = summary(data["means"], faster)
-    if arguments.json:
-        print(json.dumps(data, indent=2))
-    else:
-        show(data)
-    return 0
+        data["summary"] = reported(given, summary(data["means"], faster), *SUMMARY)
+    return ended(given, True, data)
 
 
 if __name__ == "__main__":

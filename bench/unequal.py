@@ -7,18 +7,17 @@ memory, and results are compared with `execute` bit for bit. Exit status 1 where
 too early, or a result is not exact: ``python bench/unequal.py [--json]``.
 """
 
-import argparse
-import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from itertools import product
 
 import numpy as np
+from _bench import Row, all_exact, ended, listed, options, reported, sizes
 
 from multitree.host.cli.output import Working
 from multitree.host.report import bound_of
 from multitree.host.runner import make_buffers
-from multitree.host.sizes import format_size, parse_size
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.rtl.session import RtlSession
@@ -32,14 +31,11 @@ from multitree.topology.schedules.execute import execute
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 
-SPECS = "torus:4x4,torus:8x8"
-ALGORITHMS = "multitree,symmetric,bidirectional_ring_2d"
 SLOWER = (2, 4)
 Y_LATENCY_NS = 1000.0
 MODEL = LinkModel(buffer_flits=1024)
-ROW = "{:<10} {:>5} {:<21} {:>8} {:>6} {:>11} {:>8} {:>8} {:>8} {:>8} {:>6}"
-COLUMNS = ("topology", "y", "algorithm", "size", "causal", "dependency", "least", "cycles")
-COLUMNS = (*COLUMNS, "x bound", "analytic", "exact")
+COLUMNS = ("topology", "y_slower", "algorithm", "size_bytes", "causal", "dependency")
+COLUMNS += ("least_wait_cycles", "cycles", "ratio_to_bound", "analytic_ratio", "exact")
 
 
 def slower_along_y(spec: str, ratio: int) -> Topology:
@@ -68,80 +64,49 @@ def least_wait(schedule: Schedule, trace: Trace) -> int | None:
     return min(waits, default=None)
 
 
-def measure(topology: Topology, ratio: int, algorithm: str, sizes: list[int]) -> list[Any]:
+def measure(topology: Topology, ratio: int, algorithm: str, sizes: list[int]) -> Iterator[Row]:
     """Rows of one schedule: each size with whole chunks and cut-through."""
-    schedule, rows = build(topology, algorithm), []
+    schedule = build(topology, algorithm)
     causal = verify(schedule).causal
     needs = least_sizes(schedule, MODEL.num_flits(max(sizes), 1))
     with RtlSession(topology, link_model=MODEL, **needs) as session:
-        for size in sizes:
+        for size, dependency in product(sizes, DEPENDENCIES):
             buffers = make_buffers(1, topology.num_ranks, size // 4, "float32")
-            wanted = execute(schedule, buffers).tobytes()
-            for dependency in DEPENDENCIES:
-                ((memory, trace),) = session.run(schedule, [buffers], dependency=dependency)
-                whole = dependency == DEPENDENCIES[0]
-                timed = analytic(
-                    schedule, MODEL.num_flits(size, 1), replace(MODEL, dependency=dependency)
-                )
-                rows.append(
-                    {
-                        "topology": topology.name,
-                        "y_slower": ratio,
-                        "algorithm": algorithm,
-                        "size_bytes": size,
-                        "causal": causal,
-                        "dependency": dependency,
-                        "least_wait_cycles": least_wait(schedule, trace) if whole else None,
-                        "cycles": trace.cycles,
-                        "ratio_to_bound": trace.cycles / bound_of(topology, size, MODEL),
-                        "analytic_ratio": timed.cycles / trace.cycles,
-                        "exact": memory.tobytes() == wanted,
-                    }
-                )
-    return rows
-
-
-def shown(row: dict[str, Any]) -> str:
-    """A row for people."""
-    least = row["least_wait_cycles"]
-    return ROW.format(
-        row["topology"],
-        f"1/{row['y_slower']}",
-        row["algorithm"],
-        format_size(row["size_bytes"]),
-        "yes" if row["causal"] else "no",
-        row["dependency"],
-        "-" if least is None else least,
-        row["cycles"],
-        f"{row['ratio_to_bound']:.3f}",
-        f"{row['analytic_ratio']:.4f}",
-        "yes" if row["exact"] else "NO",
-    )
+            ((memory, trace),) = session.run(schedule, [buffers], dependency=dependency)
+            whole = dependency == DEPENDENCIES[0]
+            model = replace(MODEL, dependency=dependency)
+            timed = analytic(schedule, MODEL.num_flits(size, 1), model)
+            yield {
+                "topology": topology.name,
+                "y_slower": ratio,
+                "algorithm": algorithm,
+                "size_bytes": size,
+                "causal": causal,
+                "dependency": dependency,
+                "least_wait_cycles": least_wait(schedule, trace) if whole else None,
+                "cycles": trace.cycles,
+                "ratio_to_bound": trace.cycles / bound_of(topology, size, MODEL),
+                "analytic_ratio": timed.cycles / trace.cycles,
+                "exact": memory.tobytes() == execute(schedule, buffers).tobytes(),
+            }
 
 
 def main() -> int:
-    """Measure and print all rows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--topologies", default=SPECS, help="commas between")
-    parser.add_argument("--algorithms", default=ALGORITHMS, help="commas between")
-    parser.add_argument("--sizes", default="32KiB,1MiB", help="commas between")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    sizes, rows = [parse_size(size) for size in arguments.sizes.split(",")], []
-    if not arguments.json:
-        print(ROW.format(*COLUMNS))
-    for spec in arguments.topologies.split(","):
-        for ratio in SLOWER:
-            for algorithm in arguments.algorithms.split(","):
-                with Working(f"{algorithm} on {spec}, y at 1/{ratio}"):
-                    found = measure(slower_along_y(spec, ratio), ratio, algorithm, sizes)
-                rows += found
-                if not arguments.json:
-                    print(*map(shown, found), sep="\n", flush=True)
-    good = all(row["exact"] and (row["least_wait_cycles"] or 0) >= 0 for row in rows)
-    if arguments.json:
-        print(json.dumps({"good": good, "rows": rows}, indent=2))
-    return int(not good)
+    given = options(
+        __doc__,
+        topologies=listed("torus:4x4,torus:8x8"),
+        algorithms=listed("multitree,symmetric,bidirectional_ring_2d"),
+        sizes=sizes("32KiB,1MiB"),
+    )
+
+    def measured() -> Iterator[Row]:
+        for spec, ratio, algorithm in product(given.topologies, SLOWER, given.algorithms):
+            with Working(f"{algorithm} on {spec}, y at 1/{ratio}"):
+                yield from measure(slower_along_y(spec, ratio), ratio, algorithm, given.sizes)
+
+    rows = reported(given, measured(), *COLUMNS)
+    good = all_exact(rows) and all((row["least_wait_cycles"] or 0) >= 0 for row in rows)
+    return ended(given, good, {"good": good, "rows": rows})
 
 
 if __name__ == "__main__":

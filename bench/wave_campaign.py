@@ -47,13 +47,10 @@ MAX_SKEW_CYCLES = 10_000
 MAX_ELEMENTS = 1500
 MAX_WAVES = 40
 MAX_LATENCY_NS = 150
-ROW = "{:<10} {:>5} {:>6} {:>6} {:>6} {:>8} {:>9} {:>14} {:>8}"
 
 
 @dataclass(frozen=True)
 class Outcome(Exactness):
-    """What became of a run: all of its waves, and their messages."""
-
     waves: int = 0
     messages: int = 0
 
@@ -92,7 +89,6 @@ def packed(topology: Topology, hop_slots: int) -> tuple[Schedule, int]:
 
 @cache
 def ordinary(topology: Topology, algorithm: str) -> Schedule:
-    """One wave, and no period."""
     return build(topology, algorithm)
 
 
@@ -112,7 +108,6 @@ def draw_schedule(rng: np.random.Generator, topology: Topology, kind: str) -> Sc
 
 
 def draw(seed: int) -> tuple[str, LinkModel, list[Upcoming], MemoryTiming, list[int]]:
-    """Network, links, collectives, memory and starts of a run."""
     rng = np.random.default_rng(seed)
     spec = NETWORKS[seed % len(NETWORKS)]
     topology = network(spec, seed % NUM_RANDOM, int(rng.integers(3, MAX_LATENCY_NS)))
@@ -184,7 +179,7 @@ def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, ROW, more_of, can_forward=True)
+CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, more_of, can_forward=True)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=200))

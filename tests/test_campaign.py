@@ -41,7 +41,7 @@ def table_of(outcomes):
 def campaign(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runner = bench_module("_campaign")
-    return runner.Campaign(square, Squared, too_large, table_of, print, chunk=2)
+    return runner.Campaign(square, Squared, too_large, table_of, chunk=2)
 
 
 def runs():

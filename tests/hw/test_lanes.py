@@ -1,24 +1,18 @@
 """Tests of the lane unit: NumPy's bits for every type, simulated and in Verilog."""
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from multitree.hw.lanes import DType, LaneOp, LaneUnit
+from tests.benches import bench_module
 from tests.hw.streams import assert_refused, run
 
-BENCH = Path(__file__).parents[2] / "bench" / "lane_unit.py"
 ODD = [0x7F800001, 0xFF800001, 0x80000000, 0x80000001, 0xFFFFFFFF, 0x7F81FF81]
 
 
 @pytest.fixture(scope="module")
 def bench():
-    spec = importlib.util.spec_from_file_location("lane_unit_bench", BENCH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return bench_module("lane_unit")
 
 
 def simulate(stimulus, *, flit_bytes=16, dtypes=tuple(DType), stages=4):
@@ -94,8 +88,8 @@ def test_the_second_operand_keeps_its_bits_whatever_they_mean(built):
 
 
 @pytest.mark.slow
-def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit(bench, tmp_path):
-    unit = bench.build(tmp_path)
+def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit(bench):
+    unit = bench.build()
     seed = 1
     print(f"seed {seed}")
     for dtype in DType:

@@ -1,0 +1,31 @@
+"""Runs of measurements: points of a sweep, and single collectives in RTL."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from multitree.host.evaluation.definition import grid_of
+from multitree.host.evaluation.point import Point
+from multitree.host.evaluation.point_run import run_point
+from multitree.host.evaluation.sources import Source
+from multitree.host.runner import Runner, Seeded
+from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.trace import Trace
+from multitree.topology.schedules.schedule import Schedule
+
+
+def grid(**values: Any) -> Iterator[tuple[Point, dict[str, Any]]]:
+    """Points of a sweep, each with what came of it; one that cannot run is a RuntimeError."""
+    for point in grid_of(values).points():
+        result = run_point(point, Source(point.topology, None))
+        if result.error is not None:
+            raise RuntimeError(f"{point}: {result.error}")
+        yield point, vars(result)
+
+
+def in_rtl(
+    schedule: Schedule, size_bytes: int, model: LinkModel | None = None, seed: int = 1
+) -> tuple[Trace, bool]:
+    """A collective of float32 in RTL: its trace, and whether results are those of `execute`."""
+    with Runner.timed(schedule.topology, "rtl", link_model=model) as runner:
+        report, trace = runner.simulate(schedule, size_bytes, Seeded(seed=seed))
+    return trace, bool(report.exact)
