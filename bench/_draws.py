@@ -1,42 +1,43 @@
-"""Runs that campaigns draw from a seed, whatever they are run on."""
+"""Runs that campaigns draw from a seed, and what became of them in RTL."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import networkx
 import numpy.typing as npt
+from _campaign import Run
 
+from multitree import DeviceError, LinkModel, Topology, Trace, execute
 from multitree.host.runner import make_buffers
 from multitree.nic.driver.config import Config
 from multitree.sim.rtl.loads import Upcoming
-from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.rtl.session import RtlSession
+from multitree.sim.timing.link_model import MemoryTiming
 from multitree.sim.timing.sizing import config_for
 from multitree.topology.lowering import lowered
-from multitree.topology.networks.topology import Topology
 
-__all__ = ["Draw"]
+__all__ = ["Draw", "outcome_of", "random_graph"]
 
 Buffers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What a run does: collectives, link buffers, memory, starts, and the seed of its data."""
+    """What a run does: collectives, links, memory, starts, and the seed of its data."""
 
     seed: int
     spec: str  # the network, as the campaign's table has it
     queue: list[Upcoming]  # one after the other, all on one network
     timing: MemoryTiming
     skews: list[int]  # cycles until each rank starts
-    buffer_flits: int | None = None  # of each link
+    model: LinkModel = field(default_factory=LinkModel)
     sizes: dict[str, int] = field(default_factory=dict)  # of the interfaces, as for `RtlSession`
 
     @property
     def topology(self) -> Topology:
         return self.queue[0].schedule.topology
-
-    @property
-    def model(self) -> LinkModel:
-        return LinkModel(buffer_flits=self.buffer_flits)
 
     @property
     def config(self) -> Config:
@@ -52,3 +53,43 @@ class Draw:
             )
             for k, each in enumerate(self.queue)
         ]
+
+
+def outcome_of(
+    drawn: Draw,
+    kind: type[Run],
+    more: Callable[[RtlSession, list[Trace]], tuple[dict[str, Any], list[str]]],
+    **options: Any,
+) -> Run:
+    """What became of all collectives, run without a barrier between them.
+
+    `more` has further fields of the outcome, and what else is wrong.
+    """
+    begin, buffers = time.process_time(), drawn.buffers
+    options |= {"link_model": drawn.model, "memory_timing": drawn.timing, "num_threads": 1}
+    with RtlSession(drawn.topology, **options) as session:
+        try:
+            results = session.run_each(drawn.queue, buffers, start_skew_cycles=drawn.skews)
+            fields, said = more(session, [trace for _, trace in results])
+        except DeviceError as error:
+            return kind(drawn.seed, drawn.spec, False, f"stuck: {error}")
+        cycles = session.network.cycle
+    wrong = [
+        k
+        for k, (each, given, (memory, _)) in enumerate(
+            zip(drawn.queue, buffers, results, strict=True)
+        )
+        if memory.tobytes() != execute(each.schedule, given, op=each.op).tobytes()
+    ]
+    said = [f"wrong results of collectives {wrong}"] * bool(wrong) + said
+    seconds = time.process_time() - begin
+    return kind(drawn.seed, drawn.spec, not said, "; ".join(said), cycles, seconds, **fields)
+
+
+def random_graph(draw: Callable[[], tuple[int, int, int]], name: str = "random") -> Topology:
+    """The first graph drawn, by ranks, links and seed, that has at most four links at each rank."""
+    while True:
+        num_ranks, num_links, seed = draw()
+        graph = networkx.gnm_random_graph(num_ranks, num_links, seed=seed)
+        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
+            return Topology.from_networkx(graph, name=name)

@@ -4,18 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-import networkx
 import numpy as np
+from _draws import random_graph
 
+from multitree import LinkModel, Schedule, Topology, build, parse_topology
 from multitree.nic.driver.config import Config
 from multitree.sim.emulator.library import State, expose, interface_verilog, switch_verilog
 from multitree.sim.faults import injection
 from multitree.sim.faults.injection import FlitField, Injection, MemoryChannel
-from multitree.sim.timing.link_model import LinkModel, MemoryTiming
-from multitree.topology.algorithms.build import build
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
+from multitree.sim.timing.link_model import MemoryTiming
 
 CONFIG = Config(
     table_depth=64,
@@ -95,11 +92,12 @@ def schedule_of(network: str, algorithm: str, latency_cycles: int) -> Schedule:
 def random_topology(seed: int) -> Topology:
     """A connected graph of four to nine ranks with at most four links each."""
     rng = np.random.default_rng(seed)
-    while True:
+
+    def draw() -> tuple[int, int, int]:
         ranks = int(rng.integers(4, 10))
-        graph = networkx.gnm_random_graph(ranks, ranks + 2, seed=int(rng.integers(2**31)))
-        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
-            return Topology.from_networkx(graph, name=f"random:{seed}")
+        return ranks, ranks + 2, int(rng.integers(2**31))
+
+    return random_graph(draw, f"random:{seed}")
 
 
 def star(num_ranks: int) -> Topology:

@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from multitree import LinkModel, Schedule, Trace
 from multitree.host.evaluation.definition import grid_of
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import run_point
 from multitree.host.evaluation.sources import Source
 from multitree.host.runner import Runner, Seeded
-from multitree.sim.timing.link_model import LinkModel
-from multitree.sim.timing.trace import Trace
-from multitree.topology.schedules.schedule import Schedule
 
 
 def grid(**values: Any) -> Iterator[tuple[Point, dict[str, Any]]]:

@@ -13,15 +13,11 @@ from typing import Any
 from _bench import Row, ended, listed, options, reported, sizes
 from baselines import PEER_CYCLES
 
+from multitree import LinkModel, Topology, build, exact, parse_topology
 from multitree.host.cli.output import Working
 from multitree.host.evaluation.schemes import reduction_cycles
 from multitree.host.sizes import format_size
-from multitree.sim.exact.engine import exact
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 PACKETS = LinkModel(flow_control="packet")
 OVER = ("ring", "ring_2d")

@@ -18,17 +18,12 @@ from typing import Any
 from _bench import Row, ended, options, reported
 from exact_vs_rtl import KINDS, Case, draw
 
+from multitree import LinkModel, Schedule, build, exact, implicit_symmetric, parse_topology
 from multitree.host.cli.output import Working
 from multitree.host.parameters import scaled
 from multitree.host.sizes import parse_size
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.exact.engine import exact
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.algorithms.symmetric import implicit_symmetric
 from multitree.topology.lowering import lowered
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 __all__ = ["Difference", "Point", "grid", "summary"]
 

@@ -15,13 +15,11 @@ import numpy as np
 from _bench import Row, all_exact, ended, listed, options, reported, sizes
 from _runs import in_rtl
 
+from multitree import LinkModel, build, parse_topology
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for
-from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import COMPARED
-from multitree.topology.specs import parse_topology
 
 COLUMNS = ("topology", "algorithm", "size_bytes", "rtl_cycles", "analytic_cycles", "ratio")
 COLUMNS += ("most_cycles_off", "exact", "analytic_cpu_seconds")

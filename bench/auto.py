@@ -14,6 +14,7 @@ from typing import Any
 from _bench import Row, all_exact, ended, listed, options, reported, sizes
 from _size_plots import plot
 
+from multitree import LinkModel, ScheduleError, Topology, build, parse_topology
 from multitree.host.cli.output import Working
 from multitree.host.engines import Collective, Plan
 from multitree.host.report import bound_of
@@ -22,11 +23,6 @@ from multitree.host.sizes import format_size, parse_size
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.choice import Choice, Chooser
 from multitree.sim.timing.inputs import shares_links
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 TOPOLOGIES = "torus:4x4,torus:8x8,torus:4x4x4,mesh:4x4,mesh:8x8,hypercube:4"
 TOPOLOGIES += ",fat_tree:4x4,bigraph:4x8"

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from _bench import Row, all_exact, ended, listed, options, reported, sizes
 
+from multitree import build, parse_topology
 from multitree.host.cli.output import Working
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 
 ON_TORI = ("multitree", "ring", "ring_2d", "bidirectional_ring_2d", "double_tree", "swing")
 ON_MESHES = ("multitree", "ring", "bidirectional_ring", "ring_2d", "tto", "forest")

@@ -17,9 +17,7 @@ import numpy as np
 from _bench import Row, ended, options, reported
 from ml_dtypes import bfloat16
 
-from multitree import execute, torus
-from multitree.topology.algorithms.build import build
-from multitree.topology.networks.topology import Topology
+from multitree import Topology, build, execute, torus
 
 FRACTION_BITS = 7
 

@@ -18,13 +18,11 @@ from pathlib import Path
 
 from _bench import Row, all_exact, ended, listed, options, reported
 
+from multitree import LinkModel, build, parse_topology
 from multitree.host.cli.verilog import BENCH_SIZE, Design
 from multitree.host.design.names import PREFIX
 from multitree.host.sizes import parse_size
 from multitree.sim.cocotb.runs import RunOptions, run_benches
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.specs import parse_topology
 
 RUNS = "torus:4x4/icarus,torus:4x4/verilator,torus:8x8/verilator"
 TEST = "collectives_give_the_bits_of_execute"

@@ -25,14 +25,11 @@ from typing import Any
 import numpy as np
 from _bench import Row, all_exact, ended, listed, options, reported
 
+from multitree import LinkModel, build, execute, parse_topology
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import parse_size
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 COLUMNS = ("topology", "num_ranks", "cycles", "cpu_seconds", "wall_seconds", "ratio_to_awake")
 COLUMNS += ("cycles_per_cpu_second", "rank_cycles_per_cpu_second", "build_seconds", "exact")

@@ -15,13 +15,11 @@ from concurrent.futures import ProcessPoolExecutor
 
 from _bench import Row, ended, listed, options, reported
 
+from multitree import LinkModel, build, exact, parse_topology
 from multitree.host.cli.output import Working
 from multitree.host.sizes import parse_size
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.exact.engine import exact
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build, build_compact
-from multitree.topology.specs import parse_topology
+from multitree.topology.algorithms.build import build_compact
 
 ENGINES = {"analytic": analytic, "translated": analytic, "exact": exact}
 CASES = (

@@ -18,20 +18,14 @@ import numpy as np
 from _campaign import Exactness, exact_campaign
 from wave_campaign import MAX_WAVES, draw_schedule, network
 
+from multitree import LinkModel, Schedule, ScheduleError, Topology, Trace, build, exact
 from multitree.host.runner import make_buffers
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.exact.engine import exact
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.inputs import shares_links
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
-from multitree.sim.timing.trace import Trace
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError
 from multitree.topology.lowering import lowered
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Case", "Outcome", "compare", "differences", "digest_of", "draw"]
 

@@ -12,20 +12,14 @@ from functools import partial
 
 from _bench import Row, all_exact, ended, least_cpu_seconds, options, reported
 
+from multitree import LinkModel, Schedule, Topology, build, execute, parse_topology, verify
 from multitree.host.runner import make_buffers
 from multitree.host.sizes import parse_size
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.networks.bounds import bound_steps
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 MOST_SECONDS = 0.5
 LOSSES: tuple[dict[str, list[int]], ...] = ({}, {"links": [20]}, {"ranks": [9]})

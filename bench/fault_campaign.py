@@ -19,24 +19,17 @@ from typing import Any
 
 import numpy as np
 from _campaign import Campaign
-from _fault_cases import (
-    KINDS,
-    NUM_SWITCH_PORTS,
-    Case,
-    config_of,
-    draw,
-    schedule_of,
-)
+from _fault_cases import KINDS, NUM_SWITCH_PORTS, Case, config_of, draw, schedule_of
 
+from multitree import DeviceError, execute
 from multitree.host.runner import make_buffers
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.faults import DeviceError, FaultCode
+from multitree.nic.driver.faults import FaultCode
 from multitree.sim.emulator.library import network_library
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.limits import limits_of
 from multitree.topology.collectives import DTYPES
-from multitree.topology.schedules.execute import execute
 
 EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
 BAD = ("HANG", "WRONG", "UNNAMED", "TRACEBACK", "NOT_RECOVERED")

@@ -24,18 +24,19 @@ import numpy as np
 from _bench import Row, ended, options, reported
 from _file_mutations import MUTATIONS, mutated
 
-from multitree.topology.algorithms.build import build
-from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.files.load_save import (
+from multitree import (
+    Schedule,
+    ScheduleError,
+    Topology,
+    TopologyError,
+    build,
+    execute,
     load_schedule,
     load_topology,
+    parse_topology,
     save_schedule,
     save_topology,
 )
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 SUFFIXES = (".json", ".graphml")
 ACCEPTED, REFUSED = "accepted", "refused"

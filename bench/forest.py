@@ -12,26 +12,13 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-from _bench import (
-    Row,
-    ended,
-    least_cpu_seconds,
-    options,
-    reported,
-    sizes,
-    some_of,
-    within_limits,
-)
+from _bench import Row, ended, least_cpu_seconds, options, reported, sizes, some_of, within_limits
 from packing import DEAD_LINK, IRREGULAR, network
 
+from multitree import LinkModel, Schedule, Topology, build, verify
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 NAMES = (
     *("mesh:4x4", "mesh:8x8", "mesh:16x16", "torus:4x4", "torus:8x8", IRREGULAR, DEAD_LINK),

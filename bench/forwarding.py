@@ -14,14 +14,10 @@ from dataclasses import replace
 from _bench import Row, ended, options, reported
 from _runs import in_rtl
 
+from multitree import LinkModel, Schedule, build, mesh, parse_topology
 from multitree.host.sizes import parse_size
 from multitree.hw.codes import LEAST_STAGES
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import mesh
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 MEMORY_CYCLES = (12, 40, 100, 500)
 HOPS = ("forward_flits", "memory_cycles", "read_cycles", "gather_first", "gather_last")

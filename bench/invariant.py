@@ -25,13 +25,10 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 
-from multitree.host.communicator import Communicator
+from multitree import Communicator, ScheduleError, Topology, parse_topology
 from multitree.host.sizes import parse_size
 from multitree.host.tensors.invariant import keys_of, limbs_of, sum_of
 from multitree.topology.algorithms.registry import ALGORITHMS
-from multitree.topology.errors import ScheduleError
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 SEED = 20260101
 NUM_RANKS, NUM_ELEMENTS = 16, 4000

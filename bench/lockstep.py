@@ -13,14 +13,11 @@ import numpy as np
 from _bench import Row, all_exact, ended, listed, options, reported, sizes
 from _staging import num_staged
 
+from multitree import LinkModel, build, execute, parse_topology
 from multitree.host.runner import make_buffers
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
-from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 MAX_SKEW_CYCLES = 2000
 COLUMNS = ("topology", "size_bytes", "max_skew_cycles", "free_cycles", "lockstep_cycles")

@@ -15,13 +15,11 @@ import networkx
 import numpy as np
 from _bench import Row, ended, least_cpu_seconds, options, reported, some_of, within_limits
 
-from multitree.topology.families.direct import mesh
+from multitree import Topology, mesh, parse_topology
 from multitree.topology.networks.bounds import worst_partition
-from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import link_pairs
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.tree_packing import pack_trees
-from multitree.topology.specs import parse_topology
 
 HOPS = (1, 2, 3, 4)
 FAMILIES = ("mesh:4x4", "mesh:8x8", "mesh:16x16", "torus:4x4", "torus:8x8", "hypercube:6")

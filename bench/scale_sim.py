@@ -16,8 +16,8 @@ from pathlib import Path
 
 from _bench import Row, ended, listed, options, reported
 
+from multitree import SystolicArrays
 from multitree.sim.jobs.models import EVALUATED, model_layers
-from multitree.sim.jobs.systolic_arrays import SystolicArrays
 
 CONFIG = """
 [general]

@@ -16,11 +16,9 @@ from multiprocessing import get_context
 
 from _bench import Row, ended, least_cpu_seconds, options, reported, some_of, within_limits
 
+from multitree import Topology, implicit_symmetric, parse_topology
 from multitree.topology.algorithms.multitree import build_multitree
-from multitree.topology.algorithms.symmetric import implicit_symmetric
 from multitree.topology.checks.implicit import AnySchedule, verify_any
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ import sys
 from _bench import Row, all_exact, ended, options, reported
 from _runs import in_rtl
 
-from multitree.sim.timing.link_model import LinkModel
+from multitree import LinkModel, Schedule, fully_connected
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import fully_connected
-from multitree.topology.schedules.schedule import Schedule
 
 MEMORY_CYCLES = (12, 40, 100)
 

@@ -10,19 +10,14 @@ algorithms vary with the seed. Exit status 1 if a sum differs or a run faults:
 import sys
 import time
 
-import networkx
 import numpy as np
 from _campaign import Exactness, exact_campaign
-from _draws import Draw
+from _draws import Draw, random_graph
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import DeviceError, Topology, build, execute, parse_topology
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import MemoryTiming
-from multitree.topology.algorithms.build import build
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.specs import parse_topology
 
 SPECS = ("torus:4x4", "mesh:4x3", "ring:5", "hypercube:3", "full:5", "random")
 NUM_COLLECTIVES = 5
@@ -33,10 +28,7 @@ MAX_ELEMENTS = 1500
 def random_topology(seed: int) -> Topology:
     """A connected graph of ten ranks with at most four links each."""
     rng = np.random.default_rng(seed)
-    while True:
-        graph = networkx.gnm_random_graph(10, 14, seed=int(rng.integers(2**31)))
-        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
-            return Topology.from_networkx(graph, name="random")
+    return random_graph(lambda: (10, 14, int(rng.integers(2**31))))
 
 
 def draw(seed: int) -> Draw:

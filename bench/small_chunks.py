@@ -15,10 +15,8 @@ from itertools import product
 from _bench import Row, ended, options, reported
 from _runs import in_rtl
 
+from multitree import LinkModel, build, fully_connected
 from multitree.hw.codes import LEAST_STAGES
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import fully_connected
 from multitree.topology.lowering import unrolled
 
 CHUNK_BYTES = (64, 128, 256)

@@ -19,14 +19,11 @@ import numpy as np
 from _bench import Row, ended, options, reported, sizes, some_of, within_limits
 from forest import LARGE_BYTES, SHARED, large, row_of
 
+from multitree import LinkModel, Topology, build, parse_topology
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
 from multitree.topology.lowering import unrolled
-from multitree.topology.networks.topology import Topology
-from multitree.topology.specs import parse_topology
 
 STAR = "star of 8, one at half speed"
 NAMES = (

@@ -9,30 +9,31 @@ status 1 unless all results equal `execute` bit for bit and no rank ends what an
 """
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from _campaign import Exactness, exact_campaign
-from _draws import Draw
+from _draws import Draw, outcome_of
 from _staging import num_staged
 
-from multitree.nic.driver.faults import DeviceError
+from multitree import (
+    LinkModel,
+    Schedule,
+    ScheduleError,
+    Topology,
+    Trace,
+    build,
+    parse_topology,
+    verify,
+)
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel, MemoryTiming
-from multitree.topology.algorithms.build import build
+from multitree.sim.timing.link_model import MemoryTiming
 from multitree.topology.arrays import rows_of_entries
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
 from multitree.topology.lowering import as_sent
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 ALGORITHMS = ("multitree", "ring", "double_tree", "halving_doubling")
 NETWORKS = {
@@ -140,38 +141,20 @@ def draw(seed: int) -> Draw:
     buffer_flits = int(rng.choice(BUFFER_FLITS.get(spec, USUAL_BUFFER_FLITS)))
     most = int(rng.integers(MAX_SKEW_CYCLES + 1))
     skews = rng.integers(most + 1, size=num_ranks).tolist()
-    return Draw(seed, spec, queue, timing, skews, buffer_flits, SIZES)
+    return Draw(seed, spec, queue, timing, skews, LinkModel(buffer_flits=buffer_flits), SIZES)
 
 
 def run_once(seed: int) -> Outcome:
-    drawn, begin = draw(seed), time.process_time()
-    queue, buffers = drawn.queue, drawn.buffers
-    reported = Outcome(seed, drawn.spec, False, unequal=is_unequal(drawn), mixed=is_mixed(drawn))
-    options: dict[str, Any] = {"link_model": drawn.model, "memory_timing": drawn.timing}
-    with RtlSession(drawn.topology, **options, num_threads=1, **drawn.sizes) as session:
-        try:
-            results = session.run_each(queue, buffers, start_skew_cycles=drawn.skews)
-            staged = num_staged(session)
-        except DeviceError as error:
-            return replace(reported, text=f"stuck: {error}")
-        cycles = session.network.cycle
-    wrong, early = [], []
-    for k, (each, buffer, (memory, trace)) in enumerate(zip(queue, buffers, results, strict=True)):
-        if memory.tobytes() != execute(each.schedule, buffer, op=each.op).tobytes():
-            wrong.append(k)
-        if trace.done.min() < trace.start.max():
-            early.append(k)
-    said = [f"wrong results of collectives {wrong}"] * bool(wrong)
-    said += [f"a rank ended collectives {early} that another had not begun"] * bool(early)
-    return replace(
-        reported,
-        exact=not said,
-        text="; ".join(said),
-        added=sum(contributions(each, drawn.model) for each in queue),
-        staged=staged,
-        cycles=cycles,
-        cpu_seconds=time.process_time() - begin,
-    )
+    drawn = draw(seed)
+
+    def more(session: RtlSession, traces: list[Trace]) -> tuple[dict[str, Any], list[str]]:
+        added = sum(contributions(each, drawn.model) for each in drawn.queue)
+        early = [k for k, trace in enumerate(traces) if trace.done.min() < trace.start.max()]
+        said = f"a rank ended collectives {early} that another had not begun"
+        return {"added": added, "staged": num_staged(session)}, [said] * bool(early)
+
+    found = outcome_of(drawn, Outcome, more, **drawn.sizes)
+    return replace(found, unequal=is_unequal(drawn), mixed=is_mixed(drawn))
 
 
 def contributions(each: Upcoming, model: LinkModel) -> int:

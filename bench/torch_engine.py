@@ -22,14 +22,12 @@ if importlib.util.find_spec("torch") is None:
 
 import torch
 
+from multitree import Schedule, Topology, execute, mesh, torus
 from multitree.host.tensors.executor import TorchExecutor
 from multitree.host.tensors.operators import as_integers
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.rings import build_ring
-from multitree.topology.families.direct import mesh, torus
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule, phase_of
+from multitree.topology.schedules.schedule import phase_of
 
 SEED = 20260101
 ODD_SIZES = (0, 1, 3, 17, 1001, 4099, 65537)

@@ -13,11 +13,11 @@ from typing import Any
 
 from _bench import Row, ended, options, reported
 
-from multitree import Collective, Job, LinkModel, SystolicArrays, load_job, parse_topology
+from multitree import Collective, Job, JobTime, LinkModel, SystolicArrays, load_job, parse_topology
 from multitree.host.cli.output import Working
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
-from multitree.sim.jobs.iteration import OVERLAPS, JobTime, iteration
+from multitree.sim.jobs.iteration import OVERLAPS, iteration
 from multitree.sim.jobs.models import EVALUATED, MODELS
 from multitree.sim.jobs.systolic_arrays import FOLDS
 

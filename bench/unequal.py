@@ -15,21 +15,14 @@ from itertools import product
 import numpy as np
 from _bench import Row, all_exact, ended, listed, options, reported, sizes
 
+from multitree import LinkModel, Schedule, Topology, Trace, build, execute, parse_topology, verify
 from multitree.host.cli.output import Working
 from multitree.host.report import bound_of
 from multitree.host.runner import make_buffers
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import least_sizes
-from multitree.sim.timing.trace import Trace
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
-from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 SLOWER = (2, 4)
 Y_LATENCY_NS = 1000.0

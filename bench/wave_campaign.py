@@ -9,33 +9,24 @@ equal `execute` bit for bit: ``python bench/wave_campaign.py --runs 200``; one r
 """
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import networkx
 import numpy as np
 from _campaign import Exactness, exact_campaign
+from _draws import Draw, outcome_of, random_graph
 
-from multitree.host.runner import make_buffers
+from multitree import LinkModel, Schedule, Topology, build, parse_topology, verify
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.faults import DeviceError
 from multitree.sim.rtl.loads import Upcoming
-from multitree.sim.rtl.session import RtlSession
-from multitree.sim.timing.link_model import LinkModel, MemoryTiming
+from multitree.sim.timing.link_model import MemoryTiming
 from multitree.sim.timing.sizing import config_for
-from multitree.topology.algorithms.build import build
-from multitree.topology.checks.verify import verify
 from multitree.topology.collectives import Op
-from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.tree_packing import pack_trees
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from multitree.topology.specs import parse_topology
 
 NETWORKS = ("ring:5", "mesh:2x3", "torus:3x3", "random", "torus:2x4", "mesh:4x3", "mesh:4x4")
 NUM_RANDOM = 6
@@ -59,11 +50,10 @@ class Outcome(Exactness):
 def network(spec: str, seed: int, latency_ns: int) -> Topology:
     """A family's network, or a connected graph of eight ranks with at most four links each."""
     rng = np.random.default_rng(seed)
-    topology = None if spec == "random" else parse_topology(spec)
-    while topology is None:
-        graph = networkx.gnm_random_graph(8, int(rng.integers(9, 14)), seed=int(rng.integers(999)))
-        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
-            topology = Topology.from_networkx(graph, name="random")
+    if spec == "random":
+        topology = random_graph(lambda: (8, int(rng.integers(9, 14)), int(rng.integers(999))))
+    else:
+        topology = parse_topology(spec)
     return replace(topology, latency_ns=np.full(topology.num_links, float(latency_ns)))
 
 
@@ -87,9 +77,7 @@ def packed(topology: Topology, hop_slots: int) -> tuple[Schedule, int]:
     return schedule, packing.period
 
 
-@cache
-def ordinary(topology: Topology, algorithm: str) -> Schedule:
-    return build(topology, algorithm)
+ordinary = cache(build)
 
 
 def draw_schedule(rng: np.random.Generator, topology: Topology, kind: str) -> Schedule:
@@ -107,7 +95,7 @@ def draw_schedule(rng: np.random.Generator, topology: Topology, kind: str) -> Sc
     return schedule
 
 
-def draw(seed: int) -> tuple[str, LinkModel, list[Upcoming], MemoryTiming, list[int]]:
+def draw(seed: int) -> Draw:
     rng = np.random.default_rng(seed)
     spec = NETWORKS[seed % len(NETWORKS)]
     topology = network(spec, seed % NUM_RANDOM, int(rng.integers(3, MAX_LATENCY_NS)))
@@ -129,7 +117,8 @@ def draw(seed: int) -> tuple[str, LinkModel, list[Upcoming], MemoryTiming, list[
         extra_cycles=int(rng.integers(60)), stall_percent=int(rng.integers(50)), seed=seed
     )
     most = int(rng.integers(MAX_SKEW_CYCLES + 1))
-    return spec, model, queue, timing, rng.integers(most + 1, size=topology.num_ranks).tolist()
+    skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
+    return Draw(seed, spec, queue, timing, skews, model)
 
 
 def config_of(model: LinkModel) -> Config:
@@ -139,44 +128,19 @@ def config_of(model: LinkModel) -> Config:
 
 def run_once(seed: int, forward_flits: int = 0) -> Outcome:
     """Run one seed to its end; interfaces keep so many flits to forward them."""
-    spec, model, queue, timing, skews = draw(seed)
-    model = replace(model, forward_flits=forward_flits)
-    topology, begin = queue[0].schedule.topology, time.process_time()
-    buffers = [
-        make_buffers(seed * NUM_COLLECTIVES + k, len(skews), each.num_elements, each.dtype)
-        for k, each in enumerate(queue)
-    ]
-    options: dict[str, Any] = {"link_model": model, "memory_timing": timing, "num_threads": 1}
-    with RtlSession(topology, **options, config=config_of(model)) as session:
-        try:
-            results = session.run_each(queue, buffers, start_skew_cycles=skews)
-        except DeviceError as error:
-            return Outcome(seed, spec, False, f"stuck: {error}")
-        cycles = session.network.cycle
-    wrong = [
-        k
-        for k, (each, buffer, (memory, _)) in enumerate(zip(queue, buffers, results, strict=True))
-        if memory.tobytes() != execute(each.schedule, buffer, op=each.op).tobytes()
-    ]
-    schedules = [each.schedule for each in queue]
-    return Outcome(
-        seed,
-        spec,
-        not wrong,
-        f"wrong results of collectives {wrong}" if wrong else "",
-        cycles,
-        time.process_time() - begin,
-        waves=sum(schedule.num_waves for schedule in schedules if schedule.num_waves > 1),
-        messages=sum(schedule.num_waves * schedule.num_transfers for schedule in schedules),
-    )
+    drawn = draw(seed)
+    drawn = replace(drawn, model=replace(drawn.model, forward_flits=forward_flits))
+    schedules = [each.schedule for each in drawn.queue]
+    waves = sum(schedule.num_waves for schedule in schedules if schedule.num_waves > 1)
+    messages = sum(schedule.num_waves * schedule.num_transfers for schedule in schedules)
+    counts = {"waves": waves, "messages": messages}
+    config = config_of(drawn.model)
+    return outcome_of(drawn, Outcome, lambda session, traces: (counts, []), config=config)
 
 
 def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
     """Waves of some outcomes, and their messages."""
-    return {
-        "waves": sum(each.waves for each in group),
-        "messages": sum(each.messages for each in group),
-    }
+    return {name: sum(getattr(each, name) for each in group) for name in ("waves", "messages")}
 
 
 CAMPAIGN = exact_campaign(run_once, Outcome, NETWORKS, more_of, can_forward=True)

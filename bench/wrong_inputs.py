@@ -33,10 +33,9 @@ from typing import Any
 
 import numpy as np
 
+from multitree import build, save_schedule, save_topology, torus
 from multitree.host.cli.main import COMMANDS, load_command, main
-from multitree.topology.algorithms.build import build
-from multitree.topology.families.direct import torus
-from multitree.topology.files.load_save import load_file, save_schedule, save_topology
+from multitree.topology.files.load_save import load_file
 
 SECONDS = 300.0
 DISK_BYTES = 64 * 1024

@@ -6,6 +6,7 @@ import pytest
 
 from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator.verilator import why_not
+from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import least_sizes
 from tests.benches import bench_module
 
@@ -24,7 +25,7 @@ def campaign():
 def seeds(campaign):
     """Of one size of link buffers, so that one network is compiled."""
     drawn = ((seed, campaign.draw(seed)) for seed in range(1, 60))
-    return [seed for seed, (_, model, *_) in drawn if model.buffer_flits == 100][:3]
+    return [seed for seed, each in drawn if each.model.buffer_flits == 100][:3]
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +37,18 @@ def outcomes(campaign, seeds):
 def test_every_kind_is_drawn_and_its_interfaces_hold_it(campaign):
     seen = set()
     for seed in range(1, 22):
-        spec, model, queue, *_ = campaign.draw(seed)
-        for each in queue:
+        drawn = campaign.draw(seed)
+        model = drawn.model
+        for each in drawn.queue:
             schedule = each.schedule
-            seen |= {spec, schedule.algorithm, each.dependency, model.flow_control}
+            seen |= {drawn.spec, schedule.algorithm, each.dependency, model.flow_control}
             seen |= {schedule.num_waves > 1, schedule.period > schedule.num_steps}
             sizes = least_sizes(schedule, model.num_flits(each.num_elements, 4))
             config = campaign.config_of(model)
             assert sizes["num_rows"] <= config.table_depth
             assert sizes["num_flows"] <= config.num_flows
             assert sizes["num_waves"] <= 1 << config.wave_width
-        assert any(each.schedule.num_waves > 1 for each in queue)
+        assert any(each.schedule.num_waves > 1 for each in drawn.queue)
     wanted = {"packed", "multitree", "bidirectional_ring", "chunk", "submessage", "packet"}
     assert wanted | {"message", True, False} | set(campaign.NETWORKS) <= seen
 
@@ -69,14 +71,14 @@ def test_a_wrong_result_and_a_run_that_is_stuck_are_reported(
     campaign, monkeypatch, seeds, outcomes
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(campaign, "execute", lambda schedule, buffer, op: buffer + 1)
+        patch.setattr(bench_module("_draws"), "execute", lambda schedule, buffer, op: buffer + 1)
         wrong = campaign.run_once(seeds[0])
     assert wrong.text == "wrong results of collectives [0, 1, 2, 3]"
 
     def stuck(*arguments, **options):
         raise DeviceError("Rank 1: not over")
 
-    monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
+    monkeypatch.setattr(RtlSession, "run_each", stuck)
     reported = campaign.run_once(seeds[0])
     assert reported == replace(
         reported, exact=False, text="stuck: Rank 1: not over", waves=0, cycles=0
