@@ -50,6 +50,7 @@ class Copy:
     """
 
     def __init__(self, root: Path, *, thorough: bool = False) -> None:
+        self.thorough = thorough
         self._options = ["-m", "not long"] if thorough else ["--sets", "5", "-m", "not slow"]
         self._holder = tempfile.TemporaryDirectory(prefix="mutation-")
         self.folder = Path(self._holder.name, "tree")

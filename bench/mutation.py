@@ -26,6 +26,8 @@ from _mutants import Mutant, mutants_of, sample
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = Path(__file__).with_name("mutation_equivalents.toml")
 ROOMS = ("topology", "nic", "hw")
+# Whose tests are made of the modules that there are.
+OF_ALL_MODULES = ("tests/test_house.py", "tests/test_doctests.py")
 OUTCOMES = ("killed", "timed out", "equivalent", "survived")
 ROW = "{:<10}" + 6 * " {:>10}"
 EVERY_SECOND, STARTING_SECONDS = 36_000, 15
@@ -56,7 +58,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants, run again")
     parser.add_argument(
-        "--again", action="store_true", help="run again what survived, slow tests and all sets too"
+        "--again", action="store_true", help="run again what survived, with slow tests and all sets"
     )
     parser.add_argument(
         "--seconds", type=float, default=25, help="of tests for each mutant, of a processor"
@@ -140,6 +142,8 @@ def _run_all(mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], seco
 
 def _run_one(mutant: Mutant, copy: Copy, seconds: float) -> dict[str, Any]:
     tests = tests_of(copy.folder, mutant.module)
+    if copy.thorough:
+        tests += [test for test in OF_ALL_MODULES if (copy.folder / test).is_file()]
     content = mutant.applied((copy.folder / mutant.module).read_bytes())
     ast.parse(content)
     outcome, last = PASSED, ""

@@ -1,5 +1,6 @@
 """The registry of algorithms: builders are there, and entries can be told apart."""
 
+import inspect
 import re
 
 import pytest
@@ -31,6 +32,7 @@ def test_an_entry_builds_schedules_that_carry_its_name(algorithm):
     assert entry.name == algorithm == first_schedule(algorithm).algorithm
     assert entry.build.__name__.endswith(algorithm)
     assert (entry.build_implicit is None) == (entry.implicit is None)
+    assert entry.sized == ("cost_model" in inspect.signature(entry.build).parameters)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -6,9 +6,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multitree import ScheduleError, Topology, mesh, parse_topology, torus
+from multitree import ScheduleError, Topology, mesh, parse_topology, ring, torus
 from multitree.topology.networks.bounds import worst_partition
-from multitree.topology.packing.link_pairs import link_pairs, neighbours_of, tree_count
+from multitree.topology.packing.link_pairs import (
+    _speeds,
+    link_pairs,
+    neighbours_of,
+    tree_count,
+)
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.negotiation import negotiated_trees
 from multitree.topology.packing.tree_packing import completed_trees, pack_trees
@@ -44,6 +49,8 @@ def check_packing(packing):
     assert packing.heights.tolist() == heights and max(heights) < topology.num_ranks
     assert (packing.link_loads == loads).all()
     assert (loads * packing.slots <= packing.period).all()
+    for field in ("roots", "parents", "links", "slots"):
+        assert not getattr(packing, field).flags.writeable
 
 
 def check_timetable(found):
@@ -84,6 +91,13 @@ def test_random_graphs(topology, hop_slots, seed):
     packing = pack_trees(topology, num_trees=1 + seed * 3, seed=seed)
     check_packing(packing)
     check_timetable(modulo_schedule(packing, hop_slots, seed=seed))
+
+
+@pytest.mark.parametrize("slots", [(1, 3, 4), (2**31 - 1, 2**31 - 19, 253)])
+def test_speeds_are_in_proportion_whole_where_64_bits_hold_them(slots):
+    speeds = _speeds(link_pairs(ring(3))._replace(slots=np.array(slots)))
+    assert speeds.dtype == (np.int64 if slots[0] == 1 else np.float64)
+    assert np.allclose(speeds * slots, speeds[0] * slots[0], rtol=1e-15, atol=0)
 
 
 @given(networks(), st.integers(1, 9), st.booleans())
