@@ -15,15 +15,16 @@ except ImportError:
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
-MISSING = [
-    name
-    for name, found in (("selenium", webdriver), ("chromium", BROWSER), ("chromedriver", DRIVER))
-    if found is None
-]
+NEEDED = {"selenium": webdriver, "chromium": BROWSER, "chromedriver": DRIVER}
+MISSING = [name for name, found in NEEDED.items() if found is None]
 needs_chromium = pytest.mark.skipif(
     bool(MISSING), reason=f"no browser to play a page in: {', '.join(MISSING)} missing"
 )
-PATIENCE_MS = 60_000
+PATIENCE_MS, SENT = 60_000, "Network.requestWillBeSent"
+PIXELS = """
+const canvas = document.getElementById('network');
+const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+"""
 
 
 @contextmanager
@@ -31,15 +32,9 @@ def browser():
     """A driver of headless Chromium that logs what pages say and what they ask the network for."""
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-dev-shm-usage",
-        "--disable-gpu",
-        "--hide-scrollbars",
-        "--force-color-profile=srgb",
-    ):
-        options.add_argument(argument)
+    arguments = "headless=new no-sandbox disable-dev-shm-usage disable-gpu hide-scrollbars"
+    for argument in (*arguments.split(), "force-color-profile=srgb"):
+        options.add_argument(f"--{argument}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))
     driver.set_script_timeout(PATIENCE_MS / 1000)
@@ -54,19 +49,13 @@ class Page:
 
     def __init__(self, driver, path, address="", *, dark=False, calm=False, size=(1440, 900)):
         self.driver, self.path = driver, path
-        features = {
-            "prefers-color-scheme": "dark" if dark else "light",
-            "prefers-reduced-motion": "reduce" if calm else "no-preference",
-        }
-        self._command(
-            "Emulation.setEmulatedMedia",
-            features=[{"name": name, "value": value} for name, value in features.items()],
-        )
-        width, height = size
-        self._command(
-            "Emulation.setDeviceMetricsOverride",
-            **{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
-        )
+        features = [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"},
+        ]
+        self._command("Emulation.setEmulatedMedia", features=features)
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": False}
+        self._command("Emulation.setDeviceMetricsOverride", **metrics)
         self.logs()
         driver.get("about:blank")
         driver.get(path.as_uri() + (f"#{address}" if address else ""))
@@ -113,8 +102,7 @@ class Page:
         """Type keys, at an element that takes the focus first or where it is."""
         if on is not None:
             self.run("document.getElementById(arguments[0]).focus()", on)
-        element = self.driver.switch_to.active_element
-        element.send_keys(*keys)
+        self.driver.switch_to.active_element.send_keys(*keys)
         self.settle()
 
     def click(self, name):
@@ -139,9 +127,8 @@ class Page:
     def painted(self):
         """How many pixels of the drawing have a colour, and how many colours there are."""
         return self.run(
-            """
-            const canvas = document.getElementById('network');
-            const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            PIXELS
+            + """
             const words = new Uint32Array(pixels.data.buffer), found = new Set();
             let count = 0;
             for (const word of words) if (word >>> 24) { count++; found.add(word); }
@@ -152,9 +139,8 @@ class Page:
     def pixels_of(self, name):
         """How many pixels of the drawing have a colour of the style sheet, by its name there."""
         return self.run(
-            """
-            const canvas = document.getElementById('network');
-            const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            PIXELS
+            + """
             const style = getComputedStyle(document.documentElement);
             const text = style.getPropertyValue('--' + arguments[0]).trim();
             const wanted = [1, 3, 5].map((k) => parseInt(text.slice(k, k + 2), 16));
@@ -181,23 +167,17 @@ class Page:
 
     def names(self):
         """Role and name of everything that screen readers can reach by the keyboard."""
-        tree = self._command("Accessibility.getFullAXTree")["nodes"]
-        return [
-            (node["role"]["value"], node.get("name", {}).get("value", ""))
-            for node in tree
-            if any(
-                each["name"] == "focusable" and each["value"]["value"]
-                for each in node.get("properties", [])
-            )
-        ]
+        reached = []
+        for node in self._command("Accessibility.getFullAXTree")["nodes"]:
+            has = {each["name"]: each["value"].get("value") for each in node.get("properties", [])}
+            if has.get("focusable"):
+                reached.append((node["role"]["value"], node.get("name", {}).get("value", "")))
+        return reached
 
     def logs(self):
         """What the page said to the console, and addresses it asked for, since the last time."""
         said = [entry["message"] for entry in self.driver.get_log("browser")]
         messages = [json.loads(e["message"])["message"] for e in self.driver.get_log("performance")]
-        asked = [
-            message["params"]["request"]["url"]
-            for message in messages
-            if message["method"] == "Network.requestWillBeSent"
-        ]
+        sent = [each["params"] for each in messages if each["method"] == SENT]
+        asked = [parameters["request"]["url"] for parameters in sent]
         return said, [url for url in asked if url != "about:blank"]

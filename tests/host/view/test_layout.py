@@ -161,19 +161,18 @@ def test_a_grid_of_no_family_stands_upright():
     assert min(dx, dy) < 0.1 * max(dx, dy)
 
 
-@pytest.mark.parametrize(
-    "graph",
-    [
-        networkx.path_graph(2),
-        networkx.star_graph(7),
-        networkx.cycle_graph(5, create_using=networkx.DiGraph),
-        networkx.complete_graph(6),
-        networkx.petersen_graph(),
-    ],
-    ids=["pair", "star", "one_way", "complete", "petersen"],
-)
-def test_any_graph_can_be_drawn(graph):
-    layout = layout_of(Topology.from_networkx(graph, name="any"))
+GRAPHS = {
+    "pair": networkx.path_graph(2),
+    "star": networkx.star_graph(7),
+    "one_way": networkx.cycle_graph(5, create_using=networkx.DiGraph),
+    "complete": networkx.complete_graph(6),
+    "petersen": networkx.petersen_graph(),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_any_graph_can_be_drawn(name):
+    layout = layout_of(Topology.from_networkx(GRAPHS[name], name="any"))
     for axis in (layout.x, layout.y):
         assert axis[0] <= axis.mean() + 1e-6, "node 0 must be to the upper left"
     assert np.isfinite(layout.x).all() and np.isfinite(layout.y).all()

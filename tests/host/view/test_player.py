@@ -122,6 +122,22 @@ def check_silent(page):
     assert page.value("problem", "hidden")
 
 
+@pytest.fixture
+def page(driver, played):
+    """The page of a network, which has not complained when the test is over."""
+    opened = Page(driver, played.path)
+    yield opened
+    check_silent(opened)
+
+
+@pytest.fixture
+def torus(driver, networks):
+    """The page of a torus, which every test uses that is not of one network more than another."""
+    opened = Page(driver, networks("torus").path)
+    yield opened
+    check_silent(opened)
+
+
 def test_a_page_is_drawn_in_light_and_dark_and_asks_for_nothing(driver, played):
     pictures = []
     for dark in (False, True):
@@ -137,8 +153,8 @@ def test_a_page_is_drawn_in_light_and_dark_and_asks_for_nothing(driver, played):
     assert page.picture() == pictures[0]
 
 
-def test_every_time_that_is_scrubbed_to_shows_what_is_in_flight(driver, played):
-    page, seen = Page(driver, played.path), set()
+def test_every_time_that_is_scrubbed_to_shows_what_is_in_flight(page, played):
+    seen = set()
     for part in (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1):
         time = np.floor(part * (played.duration - 1)) + REST if part < 1 else played.duration
         page.choose("scrubber", float(time))
@@ -149,7 +165,6 @@ def test_every_time_that_is_scrubbed_to_shows_what_is_in_flight(driver, played):
     assert page.text("readout").startswith("Cycle" if played.in_cycles else "End")
     ranks = played.schedule.topology.num_ranks
     assert f"{ranks} of {ranks} ranks done" in page.text("summary")
-    check_silent(page)
 
 
 def test_waves_of_a_run_have_cycles_of_their_own(driver, networks):
@@ -163,16 +178,14 @@ def test_waves_of_a_run_have_cycles_of_their_own(driver, networks):
 
 
 def test_ranks_are_filled_as_they_are_done(driver, played):
-    page = Page(driver, played.path)
-    green = []
+    page, green = Page(driver, played.path), []
     for time in (0, 0.6 * played.duration, played.duration):
         page.choose("scrubber", float(time))
         green.append(page.pixels_of("done"))
     assert green[0] == 0 < green[1] < green[2] / 2
 
 
-def test_a_page_plays_to_the_end_and_can_be_paused(driver, played):
-    page = Page(driver, played.path)
+def test_a_page_plays_to_the_end_and_can_be_paused(page, played):
     page.click("first")
     page.press(" ", on="drawing")
     page.until("document.getElementById('scrubber').value > 0")
@@ -187,11 +200,9 @@ def test_a_page_plays_to_the_end_and_can_be_paused(driver, played):
     page.click("play")
     page.until("document.getElementById('play-text').textContent === 'Play'")
     assert float(page.value("scrubber")) == played.duration
-    check_silent(page)
 
 
-def test_one_tree_is_picked_and_only_its_messages_are_shown(driver, played):
-    page = Page(driver, played.path)
+def test_one_tree_is_picked_and_only_its_messages_are_shown(page, played):
     everything = page.picture()
     tree = played.schedule.num_flows - 1
     page.press("[", on="drawing")
@@ -208,11 +219,9 @@ def test_one_tree_is_picked_and_only_its_messages_are_shown(driver, played):
     assert {row[head.index("Tree")] for row in shown} <= {str(tree)}
     page.press(Keys.ESCAPE, on="drawing")
     assert page.value("tree") == "-1"
-    check_silent(page)
 
 
-def test_keys_move_time_and_change_what_is_shown(driver, played):
-    page = Page(driver, played.path)
+def test_keys_move_time_and_change_what_is_shown(page, played):
     page.press(Keys.HOME, on="drawing")
     page.run("document.activeElement.blur()")
     assert float(page.value("scrubber")) == 0
@@ -247,18 +256,12 @@ def test_keys_move_time_and_change_what_is_shown(driver, played):
     assert page.value("keys", "open")
     page.press(Keys.ESCAPE)
     assert not page.value("keys", "open")
-    check_silent(page)
 
 
 def test_arrow_keys_in_the_drawing_pick_neighbours(driver, networks):
     page = Page(driver, networks("torus").path, "node=9&time=3.62")
-    for key, rank in (
-        (Keys.ARROW_RIGHT, 10),
-        (Keys.ARROW_DOWN, 18),
-        (Keys.ARROW_LEFT, 17),
-        (Keys.ARROW_UP, 9),
-    ):
-        page.press(key, on="drawing")
+    for way, rank in (("RIGHT", 10), ("DOWN", 18), ("LEFT", 17), ("UP", 9)):
+        page.press(getattr(Keys, f"ARROW_{way}"), on="drawing")
         assert page.text("node-title") == f"Rank {rank}" and page.value("node") == str(rank)
     assert float(page.value("scrubber")) == 3.62
     page.until("location.hash.includes('node=9')")
@@ -275,20 +278,18 @@ def test_a_trace_is_followed_from_event_to_event(driver, networks):
         assert float(page.value("scrubber")) == event
 
 
-def test_letters_can_be_switched_off(driver, networks):
-    page = Page(driver, networks("torus").path)
-    page.click("help")
-    page.click("letters")
-    page.press(Keys.ESCAPE)
-    page.press("n", on="drawing")
-    assert not page.value("numbers", "checked")
+def test_letters_can_be_switched_off(torus):
+    torus.click("help")
+    torus.click("letters")
+    torus.press(Keys.ESCAPE)
+    torus.press("n", on="drawing")
+    assert not torus.value("numbers", "checked")
 
 
 def table_of(played, rank):
     """A rank's rows as `multitree table` has them."""
     schedule = played.schedule
-    needs = needs_of(schedule, MODEL, SIZE_BYTES)
-    config = config_for(schedule.topology, MODEL, **needs)
+    config = config_for(schedule.topology, MODEL, **needs_of(schedule, MODEL, SIZE_BYTES))
     compiled = compile_table(schedule, rank, MODEL.num_flits(SIZE_BYTES, 1), config)
     return table_rows(compiled, schedule, MODEL.flit_bytes)
 
@@ -335,11 +336,8 @@ def check_state(played, rank, row, found, time):
     assert found["State"] == state
     if schedule.num_waves > 1:
         assert found["Wave"] == f"{wave + 1}/{schedule.num_waves}"
-    awaited = np.flatnonzero(
-        (schedule.dst == rank)
-        & (schedule.flow == row["flow_id"])
-        & (schedule.step < schedule.step[index])
-    )
+    before = (schedule.flow == row["flow_id"]) & (schedule.step < schedule.step[index])
+    awaited = np.flatnonzero(before & (schedule.dst == rank))
     come = int((played.arrived[wave, awaited] <= time).sum())
     if not len(awaited):
         assert found["Waits for"] == "nothing"
@@ -370,8 +368,7 @@ def test_links_of_the_node_have_their_numbers(driver, played):
         assert number(found["So far"]) == number(found["In all"]) == total[link]
 
 
-def test_what_the_keyboard_reaches_has_a_name(driver, played):
-    page = Page(driver, played.path)
+def test_what_the_keyboard_reaches_has_a_name(page):
     reached = page.names()
     assert len(reached) > 20
     assert [role for role, name in reached if not name.strip() and role != "RootWebArea"] == []
@@ -403,16 +400,15 @@ def test_an_address_leads_to_a_moment_and_nonsense_in_it_to_none(driver, network
     check_silent(page)
 
 
-def test_an_address_is_kept_once_where_time_changes_often(driver, networks):
-    page = Page(driver, networks("torus").path)
-    page.run(
+def test_an_address_is_kept_once_where_time_changes_often(torus):
+    torus.run(
         "window.kept = 0; const keep = history.replaceState;"
         "history.replaceState = (...all) => { kept++; keep.apply(history, all); };"
     )
     for place in np.linspace(0.5, 20, 40):
-        page.choose("scrubber", float(place))
-    page.until("location.hash.includes('time=20&')")
-    assert page.run("return kept") < 20
+        torus.choose("scrubber", float(place))
+    torus.until("location.hash.includes('time=20&')")
+    assert torus.run("return kept") < 20
 
 
 def test_a_page_loads_nothing_even_on_request(driver, networks):
@@ -428,10 +424,9 @@ def test_a_page_loads_nothing_even_on_request(driver, networks):
 @pytest.mark.parametrize("size", [(360, 740), (800, 1000), (1440, 900), (2200, 1300)], ids=str)
 def test_nothing_is_cut_off_at_any_width(driver, played, size):
     page = Page(driver, played.path, size=size)
-    wide = page.run(
-        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-    )
-    assert wide[0] <= wide[1]
+    wide = "document.documentElement.scrollWidth, document.documentElement.clientWidth"
+    inside, width = page.run(f"return [{wide}]")
+    assert inside <= width
     cut = page.run(
         """
         return Array.from(document.querySelectorAll('button, label, h1, h2, p, output, legend'))

@@ -19,7 +19,7 @@ from multitree.host.view.trace_events import (
 )
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.collectives import Op
-from tests.host.cli.commands import needs_rtl
+from tests.emulation import needs_rtl
 
 MODEL = LinkModel()
 CASES = [
@@ -73,6 +73,12 @@ def check_format(events):
     assert all(len(processes) == 1 for processes in threads.values())
 
 
+def check(events):
+    check_format(events)
+    check_slices(events)
+    check_arrows(events)
+
+
 def check_slices(events):
     """Raise unless slices of one thread follow each other, and every thread has a name."""
     named = {e["tid"] for e in events if e["name"] == "thread_name"}
@@ -107,10 +113,7 @@ def check_arrows(events):
 @pytest.mark.parametrize(("spec", "algorithm", "dependency"), CASES)
 @pytest.mark.parametrize("window", [(0, None), (300, 900)], ids=["all", "window"])
 def test_events_keep_to_the_format(spec, algorithm, dependency, window):
-    events = list(TraceEvents(traced(spec, algorithm, dependency), *window))
-    check_format(events)
-    check_slices(events)
-    check_arrows(events)
+    check(list(TraceEvents(traced(spec, algorithm, dependency), *window)))
 
 
 @pytest.mark.parametrize(("spec", "algorithm", "dependency"), CASES)
@@ -118,28 +121,19 @@ def test_each_message_is_a_slice_at_both_ends(spec, algorithm, dependency):
     trace = traced(spec, algorithm, dependency)
     schedule, events = trace.schedule, list(TraceEvents(trace))
     flits = np.diff(schedule.chunks(trace.num_flits))
+    rows = [getattr(schedule, name).tolist() for name in ("op", "flow", "src", "dst", "step")]
     expected = Counter(
         (int(sent), int(arrived), Op(op).name, flow, wave, src, dst, int(flits[flow]), step)
         for wave in range(schedule.num_waves)
         for sent, arrived, op, flow, src, dst, step in zip(
-            trace.sent[wave],
-            trace.arrived[wave],
-            *(getattr(schedule, name).tolist() for name in ("op", "flow", "src", "dst", "step")),
-            strict=True,
+            trace.sent[wave], trace.arrived[wave], *rows, strict=True
         )
     )
     for category, end in (("send", "src"), ("receive", "dst")):
         found = slices(events, category)
-        assert expected == Counter(
-            (
-                *span(event),
-                *(
-                    event["args"][key]
-                    for key in ("op", "flow", "wave", "src", "dst", "flits", "step")
-                ),
-            )
-            for event in found
-        )
+        keys = ("op", "flow", "wave", "src", "dst", "flits", "step")
+        said = [(*span(event), *(event["args"][key] for key in keys)) for event in found]
+        assert expected == Counter(said)
         for event in found:
             assert event["pid"] == event["args"][end] + 1
             assert event["name"] == f"{event['args']['op']} {event['args']['flow']}"
@@ -152,16 +146,15 @@ def test_threads_are_ports_and_processes_are_ranks():
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert names == {rank + 1: f"rank {rank}" for rank in range(16)}
     threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
-    for event in slices(events, "send"):
-        src, dst = event["args"]["src"], event["args"]["dst"]
-        (link,) = np.flatnonzero((topology.links == [src, dst]).all(axis=1))
-        port = topology.link_ports[link]
-        assert threads[event["tid"]].split(", lane")[0] == f"port {port} to {dst}"
-    for event in slices(events, "receive"):
-        src, dst = event["args"]["src"], event["args"]["dst"]
-        (link,) = np.flatnonzero((topology.links == [dst, src]).all(axis=1))
-        port = topology.link_ports[link]
-        assert threads[event["tid"]].split(", lane")[0] == f"port {port} from {src}"
+    for category, (here, there), way in (
+        ("send", ("src", "dst"), "to"),
+        ("receive", ("dst", "src"), "from"),
+    ):
+        for event in slices(events, category):
+            ends = event["args"][here], event["args"][there]
+            (link,) = np.flatnonzero((topology.links == ends).all(axis=1))
+            port = f"port {topology.link_ports[link]} {way} {ends[1]}"
+            assert threads[event["tid"]].split(", lane")[0] == port
 
 
 def test_a_slice_per_rank_is_its_collective():
@@ -174,11 +167,8 @@ def test_a_slice_per_rank_is_its_collective():
 def awaited_by(trace, wave, row):
     """What a message waits for, out of the rule of a schedule."""
     schedule = trace.schedule
-    rows = np.flatnonzero(
-        (schedule.flow == schedule.flow[row])
-        & (schedule.dst == schedule.src[row])
-        & (schedule.step < schedule.step[row])
-    )
+    before = (schedule.flow == schedule.flow[row]) & (schedule.step < schedule.step[row])
+    rows = np.flatnonzero(before & (schedule.dst == schedule.src[row]))
     return trace.arrived[wave][rows].max() if len(rows) else None
 
 
@@ -245,10 +235,8 @@ def test_a_window_cuts_slices_and_leaves_out_what_is_outside(dependency):
 
 
 def test_slices_get_as_few_lanes_as_can_be():
-    one_after_the_other = lanes_of_slices(
-        np.zeros(3, int), np.array([0, 5, 9]), np.array([5, 9, 12])
-    )
-    assert one_after_the_other.tolist() == [0, 0, 0]
+    in_turn = lanes_of_slices(np.zeros(3, int), np.array([0, 5, 9]), np.array([5, 9, 12]))
+    assert in_turn.tolist() == [0, 0, 0]
     rng = np.random.default_rng(3)
     track = rng.integers(0, 4, 300)
     begin = rng.integers(0, 1000, 300)
@@ -259,9 +247,8 @@ def test_slices_get_as_few_lanes_as_can_be():
         at_once = [((begin[mine] <= t) & (end[mine] > t)).sum() for t in range(1040)]
         assert lanes[mine].max() + 1 == max(at_once)
         for lane in range(lanes[mine].max() + 1):
-            spans = sorted(
-                zip(begin[mine & (lanes == lane)], end[mine & (lanes == lane)], strict=True)
-            )
+            of_lane = mine & (lanes == lane)
+            spans = sorted(zip(begin[of_lane], end[of_lane], strict=True))
             assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
 
 
@@ -275,14 +262,9 @@ def test_a_file_holds_the_events_and_says_what_they_are(tmp_path, name):
     assert data["traceEvents"] == list(TraceEvents(trace))
     assert data["displayTimeUnit"] == "ns"
     assert data["otherData"] == {
-        "producer": "multitree",
-        "topology": "ring:4",
-        "algorithm": "ring",
-        "schedule_hash": trace.schedule.hash,
-        "engine": "analytic",
-        "clock_ghz": 1.25,
-        "time_unit": "one nanosecond shown is one cycle",
-        "cycles": trace.cycles,
+        **{"producer": "multitree", "topology": "ring:4", "algorithm": "ring"},
+        **{"schedule_hash": trace.schedule.hash, "engine": "analytic", "clock_ghz": 1.25},
+        **{"time_unit": "one nanosecond shown is one cycle", "cycles": trace.cycles},
     }
     write_trace_events(path, TraceEvents(trace), 1.25)
     assert path.read_bytes() == first
@@ -303,7 +285,5 @@ def test_interfaces_in_rtl_have_a_trace_too():
         report, trace = runner.simulate(build(topology, "multitree"), 4096)
     assert report.exact and report.cycles == trace.cycles and trace.engine == "rtl"
     events = list(TraceEvents(trace))
-    check_format(events)
-    check_slices(events)
-    check_arrows(events)
+    check(events)
     assert len(slices(events, "send")) == 24
