@@ -3,25 +3,22 @@
 import itertools
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from multitree import Communicator, execute, parse_topology
+from multitree.host.buffers import to_array, to_tensor
 from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
 from tests.host.devices import on_every_device, own_stream
 from tests.host.torch.ranks import run_ranks
-from tests.host.values import bits, make_buffers, with_odd_values
+from tests.host.values import bits, odd_buffers
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
 import torch.distributed as dist  # noqa: E402
 
 from multitree.host.torch import creation  # noqa: E402
-from multitree.host.torch.messages import (  # noqa: E402
-    BatchedMessages,
-    PostedMessages,
-)
+from multitree.host.torch.messages import BatchedMessages, PostedMessages  # noqa: E402
 from multitree.torch import Options, group_of  # noqa: E402
 
 LENGTHS = (0, 1, 5, 64, 1000, 40_001)
@@ -36,20 +33,10 @@ CASES = [
 OPS = {"sum": "SUM", "max": "MAX", "average": "AVG"}
 
 
-def drawn(seed, n, dtype):
-    values = make_buffers(seed, 4, n, dtype)
-    return with_odd_values(values) if n > 16 and dtype != "int32" else values
-
-
-def as_tensor(values):
-    if values.dtype == DTYPES["bfloat16"]:
-        return torch.from_numpy(values.view(np.int16).copy()).view(torch.bfloat16)
-    return torch.from_numpy(values.copy())
-
-
-def as_words(tensor):
-    words = torch.int16 if tensor.element_size() == 2 else torch.int32
-    return tensor.view(words).numpy().view(f"u{tensor.element_size()}")
+# Length, type and operation of each all-reduce.
+ASKED = [
+    each for each in itertools.product(LENGTHS, DTYPES, OPS) if each[1:] != ("int32", "average")
+]
 
 
 class GlooBatches:
@@ -85,12 +72,10 @@ def all_reduces(rank, num_ranks, spec, algorithm, transport, device):
     options = Options(topology=spec, algorithm=algorithm, transport=transport)
     group = dist.new_group(backend="multitree", pg_options=options)
     results = []
-    for n, dtype, op in itertools.product(LENGTHS, DTYPES, OPS):
-        if dtype == "int32" and op == "average":
-            continue
-        tensor = as_tensor(drawn(n, n, dtype)[rank]).to(device)
+    for n, dtype, op in ASKED:
+        tensor = to_tensor(odd_buffers(n, 4, n, dtype)[rank].copy()).to(device)
         dist.all_reduce(tensor, getattr(dist.ReduceOp, OPS[op]), group=group)
-        results.append(as_words(tensor.cpu()))
+        results.append(bits(to_array(tensor.cpu())))
     assert {engine for _, engine in group_of(group).counts} == {"torch"}
     expected = "batches" if creation.PostedMessages is not PostedMessages else transport
     assert {report.transport for report in group_of(group).reports} == {expected}
@@ -103,13 +88,10 @@ def all_reduces(rank, num_ranks, spec, algorithm, transport, device):
 def test_an_all_reduce_has_the_bits_of_execute_on_every_rank(spec, algorithm, transport, device):
     ranks = run_ranks(all_reduces, 4, spec, algorithm, transport, device)
     comm = Communicator(parse_topology(spec), algorithm=algorithm)
-    cases = [
-        case for case in itertools.product(LENGTHS, DTYPES, OPS) if case[1:] != ("int32", "average")
-    ]
-    for place, (n, dtype, op) in enumerate(cases):
+    for place, (n, dtype, op) in enumerate(ASKED):
         # A forest suits its schedule to the size.
         schedule = comm.schedule(size_bytes=max(n, 1) * DTYPES[dtype].itemsize)
-        right = execute(schedule, drawn(n, n, dtype), "max" if op == "max" else "sum")
+        right = execute(schedule, odd_buffers(n, 4, n, dtype), "max" if op == "max" else "sum")
         if op == "average":
             right = average_of(right, 4)
         for rank in range(4):

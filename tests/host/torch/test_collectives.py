@@ -3,6 +3,8 @@
 import os
 import random
 import time
+from functools import reduce
+from operator import and_, or_, xor
 
 import pytest
 
@@ -18,17 +20,8 @@ from tests.host.torch.ranks import run_ranks  # noqa: E402
 SEED = 3
 NUM_RANKS = 4
 DTYPES = (
-    torch.float32,
-    torch.float64,
-    torch.float16,
-    torch.bfloat16,
-    torch.int8,
-    torch.uint8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-    torch.bool,
-    torch.complex64,
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64),
+    *(torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool),
     torch.complex128,
 )
 TRANSPORTS = pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
@@ -60,13 +53,10 @@ def reductions(rank, num_ranks):
             mine = of_rank(rank, dtype=dtype)
             group.allreduce([mine], op=getattr(dist.ReduceOp, op)).wait()
             assert torch.equal(mine, reference(ranks_of(dtype=dtype))), (dtype, op)
-    for name, operator in (("BAND", "__and__"), ("BOR", "__or__"), ("BXOR", "__xor__")):
+    for name, operator in (("BAND", and_), ("BOR", or_), ("BXOR", xor)):
         mine = of_rank(rank, dtype=torch.int32)
         dist.all_reduce(mine, getattr(dist.ReduceOp, name))
-        right = ranks_of(dtype=torch.int32)[0]
-        for other in ranks_of(dtype=torch.int32)[1:]:
-            right = getattr(right, operator)(other)
-        assert torch.equal(mine, right), name
+        assert torch.equal(mine, reduce(operator, ranks_of(dtype=torch.int32))), name
     mine = of_rank(rank)
     dist.all_reduce(mine, dist.ReduceOp.AVG)
     assert torch.equal(mine, ranks_of().mean(0))
@@ -229,16 +219,12 @@ def forked(rank, num_ranks):
     dist.barrier()
     child = os.fork()
     if child == 0:
-        os._exit(len(group_registry()))
+        os._exit(len(creation._GROUPS))
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     mine = torch.ones(3)
     dist.all_reduce(mine)
     assert mine.tolist() == [num_ranks] * 3
-
-
-def group_registry():
-    return creation._GROUPS
 
 
 @TRANSPORTS
@@ -324,14 +310,7 @@ def wrong_calls(rank, num_ranks):
 
 
 def test_wrong_calls_are_refused_and_leave_the_group_as_it_was():
+    expected = ["Buffers", "Buffers", "Tensors", "Output list", "Tensor of all ranks"]
+    expected += ["Output splits", "Rank", "Options"]
     for refused in run_ranks(wrong_calls, NUM_RANKS):
-        assert [message.split(" must ")[0] for message in refused] == [
-            "Buffers",
-            "Buffers",
-            "Tensors",
-            "Output list",
-            "Tensor of all ranks",
-            "Output splits",
-            "Rank",
-            "Options",
-        ]
+        assert [message.split(" must ")[0] for message in refused] == expected

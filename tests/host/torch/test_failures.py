@@ -22,13 +22,8 @@ OTHERS = (0, 1, 3)
 def join(rank, num_ranks, path):
     """The default group, with a store that is in no rank."""
     store = dist.FileStore(path, num_ranks)
-    dist.init_process_group(
-        "multitree",
-        rank=rank,
-        world_size=num_ranks,
-        store=store,
-        timeout=timedelta(seconds=TIMEOUT_S),
-    )
+    place = {"rank": rank, "world_size": num_ranks, "store": store}
+    dist.init_process_group("multitree", **place, timeout=timedelta(seconds=TIMEOUT_S))
 
 
 def fail(how):
@@ -82,25 +77,19 @@ def test_every_other_rank_names_it_in_time_and_a_group_of_the_rest_works(
 
 def disagree(rank, num_ranks, what):
     """Ranks that call different collectives under the same number."""
+    other, ones = rank == 1, torch.ones(100)
+    parts = [torch.ones(1) for _ in range(4)] if rank == 0 else None
     calls = {
-        "size": lambda: dist.all_reduce(torch.ones(100 + (rank == 1))),
-        "type": lambda: dist.all_reduce(torch.ones(100, dtype=(torch.half, torch.int)[rank == 1])),
-        "operator": lambda: dist.all_reduce(
-            torch.ones(100), (dist.ReduceOp.SUM, dist.ReduceOp.MAX)[rank == 1]
-        ),
-        "root": lambda: dist.broadcast(torch.ones(100), int(rank == 1)),
-        "collective": lambda: (
-            dist.barrier() if rank == 1 else dist.gather(torch.ones(1), _list(rank), 0)
-        ),
+        "size": lambda: dist.all_reduce(torch.ones(100 + other)),
+        "type": lambda: dist.all_reduce(torch.ones(100, dtype=(torch.half, torch.int)[other])),
+        "operator": lambda: dist.all_reduce(ones, (dist.ReduceOp.SUM, dist.ReduceOp.MAX)[other]),
+        "root": lambda: dist.broadcast(ones, int(other)),
+        "collective": lambda: dist.barrier() if other else dist.gather(torch.ones(1), parts, 0),
     }
     with pytest.raises(CollectiveError) as caught:
         calls[what]()
         dist.barrier()  # where a rank's own part could be done before it was noticed
     return caught.value.record.state, str(caught.value)
-
-
-def _list(rank):
-    return [torch.ones(1) for _ in range(4)] if rank == 0 else None
 
 
 @pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
@@ -111,10 +100,12 @@ def test_ranks_that_do_not_agree_on_the_collective_all_learn_what_differs(what, 
         assert state == "mismatch" and f"{word} is" in text, text
 
 
-def leave(rank, num_ranks):
-    """A rank that ends while another one waits for it."""
-    if rank == 1:
+def ended(rank, num_ranks, leaving, how):
+    """What a rank learns of one that leaves, or aborts the group, while the others wait for it."""
+    if rank == leaving:
         dist.barrier()
+        if how == "aborted":
+            dist.group.WORLD.abort()
         return None
     with pytest.raises(CollectiveError) as caught:
         dist.barrier()  # its end may still be under way
@@ -122,28 +113,13 @@ def leave(rank, num_ranks):
     return caught.value.record
 
 
-def test_a_rank_that_has_left_is_named_as_such():
-    _, *records = run_ranks(leave, 4)[1:]
-    for record in records:
-        assert (record.rank, record.state) == (1, "left")
-
-
-def abort(rank, num_ranks):
-    """A rank that aborts the group."""
-    if rank == 3:
-        dist.barrier()
-        dist.group.WORLD.abort()
-        return None
-    with pytest.raises(CollectiveError) as caught:
-        dist.barrier()  # its end may still be under way
-        dist.all_reduce(torch.ones(5))
-    return caught.value.record
-
-
-def test_an_abort_ends_what_is_under_way_at_all_ranks():
-    *records, _ = run_ranks(abort, 4)
-    for record in records:
-        assert (record.rank, record.state) == (3, "aborted")
+@pytest.mark.parametrize(
+    ("leaving", "how", "learning"), [(1, "left", (2, 3)), (3, "aborted", (0, 1, 2))]
+)
+def test_a_rank_that_leaves_or_aborts_is_named_as_such(leaving, how, learning):
+    records = run_ranks(ended, 4, leaving, how)
+    for rank in learning:
+        assert (records[rank].rank, records[rank].state) == (leaving, how)
 
 
 def no_message(rank, num_ranks, path):

@@ -1,6 +1,7 @@
 """A rank's program has each row and arrival once, in an order without deadlock."""
 
 import itertools
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -21,18 +22,21 @@ CASES = [
     ("ring:8", "swing", "all_reduce"),
     ("torus:3x3", "bidirectional_ring", "all_reduce"),
 ]
-EACH = pytest.mark.parametrize(("spec", "algorithm", "collective"), CASES)
 
 
-def programs(spec, algorithm, collective):
-    topology = parse_topology(spec)
-    schedule = build(topology, algorithm, collective)
-    return schedule, [program_of(schedule, rank) for rank in range(topology.num_ranks)]
+@pytest.fixture(params=CASES, ids="-".join)
+def schedule(request):
+    spec, algorithm, collective = request.param
+    return build(parse_topology(spec), algorithm, collective)
 
 
-@EACH
-def test_every_row_is_sent_once_and_taken_once(spec, algorithm, collective):
-    schedule, made = programs(spec, algorithm, collective)
+@pytest.fixture
+def made(schedule):
+    """Programs of all ranks."""
+    return [program_of(schedule, rank) for rank in range(schedule.topology.num_ranks)]
+
+
+def test_every_row_is_sent_once_and_taken_once(schedule, made):
     columns = (schedule.op, schedule.flow, schedule.src, schedule.dst, schedule.step)
     rows = sorted(zip(*(column.tolist() for column in columns), strict=True))
     for kind in Kind:
@@ -46,43 +50,30 @@ def test_every_row_is_sent_once_and_taken_once(spec, algorithm, collective):
         assert sorted(found) == rows
 
 
-@EACH
-def test_a_send_follows_all_earlier_arrivals_of_its_flow(spec, algorithm, collective):
-    _, made = programs(spec, algorithm, collective)
+def test_a_send_follows_all_earlier_arrivals_of_its_flow(schedule, made):
     for program in made:
         for place, action in enumerate(program.actions):
             if action.kind == Kind.SEND:
-                later = program.actions[place + 1 :]
-                assert not any(
-                    a.kind == Kind.RECEIVE and a.flow == action.flow and a.step < action.step
-                    for a in later
-                )
+                later = [a for a in program.actions[place + 1 :] if a.flow == action.flow]
+                assert not any(a.kind == Kind.RECEIVE and a.step < action.step for a in later)
 
 
-@EACH
-def test_contributions_are_taken_in_the_order_of_the_schedule(spec, algorithm, collective):
-    schedule, made = programs(spec, algorithm, collective)
+def test_contributions_are_taken_in_the_order_of_the_schedule(schedule, made):
     order = {
         row: (int(schedule.step[i]), int(schedule.order[i]))
         for i, row in enumerate(zip(schedule.flow, schedule.src, schedule.dst, strict=True))
         if schedule.op[i] == Op.REDUCE
     }
     for program in made:
-        for flow, actions in itertools.groupby(
-            sorted(
-                (a for a in program.actions if a.kind == Kind.RECEIVE and a.op == Op.REDUCE),
-                key=lambda a: a.flow,
-            ),
-            key=lambda a: a.flow,
-        ):
-            taken = [order[flow, action.peer, program.rank] for action in actions]
-            assert taken == sorted(taken)
+        taken = defaultdict(list)
+        for action in program.actions:
+            if action.kind == Kind.RECEIVE and action.op == Op.REDUCE:
+                taken[action.flow].append(order[action.flow, action.peer, program.rank])
+        assert all(each == sorted(each) for each in taken.values())
 
 
-@EACH
-def test_programs_run_to_their_end_when_sends_never_wait(spec, algorithm, collective):
+def test_programs_run_to_their_end_when_sends_never_wait(schedule, made):
     """Some rank can always go on: nothing is taken that was not sent, and all end."""
-    _, made = programs(spec, algorithm, collective)
     sent, places = set(), [0] * len(made)
     while any(place < len(p.actions) for place, p in zip(places, made, strict=True)):
         moved = False
@@ -100,16 +91,12 @@ def test_programs_run_to_their_end_when_sends_never_wait(spec, algorithm, collec
         assert moved, "deadlock"
 
 
-@EACH
-def test_the_last_action_of_a_flow_and_the_end_of_a_sum_are_marked(spec, algorithm, collective):
-    schedule, made = programs(spec, algorithm, collective)
+def test_the_last_action_of_a_flow_and_the_end_of_a_sum_are_marked(schedule, made):
     roots = schedule.flow_roots
     for program in made:
         for flow in range(schedule.num_flows):
             actions = [a for a in program.actions if a.flow == flow]
-            assert [a.is_last for a in actions] == [False] * (len(actions) - 1) + [True] * bool(
-                actions
-            )
+            assert [a.is_last for a in actions] == [a is actions[-1] for a in actions]
             ends = [a for a in actions if a.ends_sum]
             takes = [a for a in actions if a.kind == Kind.RECEIVE and a.op == Op.REDUCE]
             assert ends == (takes[-1:] if roots[flow] == program.rank else [])
@@ -125,9 +112,8 @@ def test_a_layout_cuts_a_buffer_as_execute_does_and_leaves_out_empty_flows():
         assert list(layout.ranges) == right
         carried = {action.flow for action in layout.program.actions}
         assert carried == {flow for flow, slices in enumerate(right) if slices}
-    assert layouts.of_buffer("all_reduce", None, 17, 4) is layouts.of_buffer(
-        "all_reduce", None, 17, 4
-    )
+    one, same = (layouts.of_buffer("all_reduce", None, 17, 4) for _ in range(2))
+    assert one is same
 
 
 def test_a_layout_of_parts_gives_each_flow_the_part_of_its_root():

@@ -7,32 +7,21 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
 from multitree.host.torch.peers import failures  # noqa: E402
-from multitree.host.torch.peers.failures import (  # noqa: E402
-    CollectiveError,
-    FailureRecord,
-    Status,
-    Watch,
-    find_culprit,
-)
+from multitree.host.torch.peers.failures import Status, Watch, find_culprit  # noqa: E402
 from multitree.host.torch.peers.frames import Frame, FrameKind  # noqa: E402
 from multitree.host.torch.peers.handles import Handle  # noqa: E402
 from multitree.host.torch.peers.mailbox import exchange_messages  # noqa: E402
 from multitree.host.torch.peers.progress import Waiting  # noqa: E402
+from multitree.torch import CollectiveError, FailureRecord  # noqa: E402
 
 SEQUENCE = 7
 
 
-def culprit(statuses, *, dead=(), own_rank=0):
+def culprit(statuses, *, dead=()):
     """What rank 0, which waits for rank 1, finds out."""
     asked = []
-    steps = find_culprit(
-        Waiting(1, 4, 2),
-        SEQUENCE,
-        own_rank=own_rank,
-        is_open=lambda peer: peer not in dead,
-        ask=asked.append,
-        answer=lambda peer: statuses.get(peer),
-    )
+    known = {"is_open": lambda peer: peer not in dead, "ask": asked.append, "answer": statuses.get}
+    steps = find_culprit(Waiting(1, 4, 2), SEQUENCE, own_rank=0, **known)
     while True:
         try:
             next(steps)
@@ -64,27 +53,21 @@ def test_the_rank_at_the_end_of_the_chain_is_named_with_the_row_that_is_awaited_
     assert "idle for 30.0 s" in detail
 
 
-def test_a_dead_rank_behind_living_ones_is_named():
-    assert culprit({1: waits_for(2)}, dead={2})[:2] == (2, "dead")
+BEHIND = Status(SEQUENCE - 1, "broadcast", 0, 1, 1, 9.0)
+NAMED = {
+    "dead behind living ones": ({1: waits_for(2)}, {2}, 2, "dead", ""),
+    "in an earlier collective": ({1: BEHIND}, (), 1, "late", ""),
+    "without an answer": ({1: waits_for(2)}, (), 2, "not responding", "no answer"),
+    "in a circle": ({1: waits_for(2), 2: waits_for(1)}, (), 1, "waiting", "[0, 1, 2]"),
+    "computing in this collective": ({1: waits_for(-1)}, (), 1, "late", ""),
+}
 
 
-def test_a_rank_in_an_earlier_collective_is_late():
-    behind = Status(SEQUENCE - 1, "broadcast", 0, 1, 1, 9.0)
-    assert culprit({1: behind})[:2] == (1, "late")
-
-
-def test_a_rank_that_does_not_answer_is_not_responding():
-    rank, state, _, detail, _ = culprit({1: waits_for(2)})
-    assert (rank, state) == (2, "not responding") and "no answer" in detail
-
-
-def test_ranks_that_wait_for_each_other_are_a_circle():
-    rank, state, _, detail, _ = culprit({1: waits_for(2), 2: waits_for(1)})
-    assert (rank, state) == (1, "waiting") and "[0, 1, 2]" in detail
-
-
-def test_a_rank_that_computes_in_this_collective_is_late():
-    assert culprit({1: waits_for(-1)})[:2] == (1, "late")
+@pytest.mark.parametrize("case", NAMED)
+def test_the_rank_that_all_wait_for_is_named_with_its_state(case):
+    statuses, dead, rank, state, says = NAMED[case]
+    found = culprit(statuses, dead=dead)
+    assert found[:2] == (rank, state) and says in found[3]
 
 
 def test_a_record_is_what_was_packed_and_says_all_it_knows():
@@ -113,10 +96,9 @@ def test_a_handle_ends_once_and_its_future_gives_the_result():
 def test_the_error_of_a_handle_comes_up_in_wait_and_in_its_future():
     handle = Handle([])
     handle.finish(ValueError("wrong"))
-    with pytest.raises(ValueError, match="wrong"):
-        handle.wait()
-    with pytest.raises(ValueError, match="wrong"):
-        handle.get_future().wait()
+    for wait in (handle.wait, handle.get_future().wait):
+        with pytest.raises(ValueError, match="wrong"):
+            wait()
     assert handle.is_completed() and not handle.is_success()
     assert str(handle.exception()) == "wrong"
 

@@ -33,6 +33,17 @@ class Pair:
                 for frame, payload in connection.receive(box.place):
                     box.handle(connection.peer, frame, payload)
 
+    def exchange(self, tag, data, length, posted_first):
+        """Rank 0 sends to rank 1, whose receive is posted before or after the frames move."""
+        if posted_first:
+            posted = self.post(1, 0, tag, length)
+        sent = self.send(0, tag, data)
+        self.move()
+        if not posted_first:
+            posted = self.post(1, 0, tag, length)
+            self.move()
+        return sent, *posted
+
     def post(self, rank, source, tag, length):
         """Post a receive; its memory, and the list its end is put in."""
         memory, ended = bytearray(length), []
@@ -63,13 +74,7 @@ def test_a_message_arrives_whole_whether_its_receive_comes_before_or_after(
     pair, length, is_posted_first
 ):
     data = random.Random(SEED).randbytes(length)
-    if is_posted_first:
-        memory, ended, receive = pair.post(1, 0, 7, length)
-    sent = pair.send(0, 7, data)
-    pair.move()
-    if not is_posted_first:
-        memory, ended, receive = pair.post(1, 0, 7, length)
-        pair.move()
+    sent, memory, ended, receive = pair.exchange(7, data, length, is_posted_first)
     assert memory == data
     assert ended == [None] and sent == [None]
     assert receive.source == 0
@@ -110,20 +115,12 @@ def test_a_message_to_oneself_is_copied(pair):
 def test_a_message_of_another_length_than_its_receive_is_an_error_and_the_next_one_arrives(
     pair, length, is_posted_first
 ):
-    if is_posted_first:
-        memory, ended, _ = pair.post(1, 0, 0, 4)
-    sent = pair.send(0, 0, bytes(length))
-    pair.move()
-    if not is_posted_first:
-        memory, ended, _ = pair.post(1, 0, 0, 4)
-        pair.move()
+    sent, memory, ended, _ = pair.exchange(0, bytes(length), 4, is_posted_first)
     assert f"must have 4 bytes, as the receive has, not {length}" in str(ended[0])
     if length > EAGER_BYTES:
         assert "must have the length of its receive" in str(sent[0])
     assert memory == bytes(4)
-    memory, ended, _ = pair.post(1, 0, 0, 4)
-    pair.send(0, 0, b"next")
-    pair.move()
+    _, memory, ended, _ = pair.exchange(0, b"next", 4, True)
     assert memory == b"next" and ended == [None]
 
 
