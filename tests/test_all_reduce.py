@@ -4,24 +4,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree import (
-    Communicator,
-    Topology,
-    among,
-    bigraph,
-    build,
-    dgx2,
-    execute,
-    fat_tree,
-    fully_connected,
-    hypercube,
-    mesh,
-    ring,
-    torus,
-)
+from multitree import Communicator, Topology, among, build, execute, parse_topology, torus
 from multitree.host.engines import why_not
 from multitree.topology.algorithms.registry import COMPARED
-from tests.host.values import bits, make_buffers, with_odd_values
+from tests.host.values import bits, make_buffers, odd_buffers
 
 SEED = 20261120
 
@@ -31,19 +17,10 @@ def _random_graph():
     return Topology.from_networkx(graph, name="random graph")
 
 
+SPECS = "ring:2 ring:5 torus:4x4 torus:2x3x2 mesh:5x3 mesh:4x2 hypercube:3 full:5"
 TOPOLOGIES = [
-    ring(2),
-    ring(5),
-    torus(4, 4),
-    torus(2, 3, 2),
-    mesh(5, 3),
-    mesh(4, 2),
-    hypercube(3),
-    fully_connected(5),
+    *(parse_topology(spec) for spec in f"{SPECS} fat_tree:3x4 bigraph:2x4 dgx2".split()),
     _random_graph(),
-    fat_tree(3, 4),
-    bigraph(2, 4),
-    dgx2(),
     among(torus(4, 4), range(12)),
 ]
 # Rings have routes over ranks here; RTL runs them through switches: tests/sim/rtl/test_switched.py.
@@ -53,11 +30,7 @@ OTHERS = {
     "mesh:5x3": ("ring_2d",),
     "hypercube:3": ("halving_doubling",),
 }
-SIZES = {
-    "numpy": (0, 1, 7, 640, 4097),
-    "torch": (0, 1, 7, 640, 4097),
-    "rtl": (0, 7, 1001),
-}
+SIZES = {"numpy": (0, 1, 7, 640, 4097), "torch": (0, 1, 7, 640, 4097), "rtl": (0, 7, 1001)}
 
 
 QUICK = {"rtl-torus:4x4-multitree", "rtl-mesh:4x2-multitree", "rtl-mesh:4x2-ring"}
@@ -105,9 +78,7 @@ def test_all_reduce_equals_execute_on_every_rank(engine, topology, algorithm):
     with Communicator(topology, algorithm=algorithm, engine=engine) as comm:
         for n in SIZES[engine]:
             for dtype in ("float32", "int32"):
-                buffers = make_buffers(SEED + n, topology.num_ranks, n, dtype)
-                if n > 16 and dtype == "float32":
-                    buffers = with_odd_values(buffers)
+                buffers = odd_buffers(SEED + n, topology.num_ranks, n, dtype)
                 work = comm.all_reduce(buffers)
                 result = work.wait()
                 assert (bits(result) == bits(execute(schedule, buffers))).all(), (n, dtype)

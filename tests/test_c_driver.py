@@ -19,22 +19,19 @@ from multitree.nic.driver.commands import (
 )
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited, FaultCode
-from multitree.nic.driver.registers import ADDRESS, ID, REGISTERS, VERSION
+from multitree.nic.driver.registers import ADDRESS, ID, VERSION
 from multitree.nic.driver.table import compile_table, table_writes
 from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.timing.sizing import config_for
+from tests.buses import MASK, FakeBus
+from tests.emulation import needs_rtl
 from tests.programs import load_script, python
 from tests.repository import ROOT
 
 RUN = ROOT / "examples" / "c_driver" / "run.py"
-STATUS = next(register for register in REGISTERS.registers if register.name == "STATUS")
-MASK = {field.name: field.mask for field in STATUS.fields}
 SIZES = {"ID": ID, "VERSION": VERSION, "PARAMETERS": 4, "TABLE_DEPTH": 256, "FLOW_DEPTH": 128}
-
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +42,6 @@ def example():
 @pytest.fixture(scope="module")
 def driver(example, tmp_path_factory):
     return example.compile_driver(tmp_path_factory.mktemp("driver"))
-
-
-class FakeBus:
-    """Registers that answer with fixed words, the last of a list again and again."""
-
-    def __init__(self, **words):
-        listed = {name: word if isinstance(word, list) else [word] for name, word in words.items()}
-        self.words = {ADDRESS[name]: words for name, words in listed.items()}
-        self.written, self.pauses = [], 0
-
-    def write(self, address, value):
-        self.written.append((address, value))
-
-    def read(self, address):
-        words = self.words.get(address, [0])
-        return words.pop(0) if len(words) > 1 else words[0]
-
-    def wait_interrupt(self, timeout_cycles):
-        self.pauses += 1
-        return False
 
 
 def opened(example, driver, bus, rank=0, max_polls=5):

@@ -11,7 +11,7 @@ from docs import tables
 
 import multitree
 from multitree.host.cli.main import main
-from multitree.sim.emulator.verilator import why_not
+from tests.emulation import needs_rtl
 from tests.programs import load_script, python
 from tests.repository import ROOT, listed_files
 
@@ -22,7 +22,6 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 pytestmark = pytest.mark.every_set
 
 PAGES = listed_files("*.md")
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation: {why_not()}")
 
 
 @pytest.fixture(autouse=True)

@@ -39,6 +39,9 @@ def test_arrays_of_any_strides_are_taken():
     assert (memory == array).all()
 
 
+FIVE = np.zeros(5, np.float32)
+
+
 @pytest.mark.parametrize(
     ("buffers", "error", "says"),
     [
@@ -48,18 +51,14 @@ def test_arrays_of_any_strides_are_taken():
         (np.zeros((4, 5), ">f4"), TypeError, "float32 or bfloat16, not >f4"),
         (np.ma.zeros((4, 5), np.float32), TypeError, "masked arrays: `.filled(0)` gives"),
         ([np.ma.zeros(5, np.float32)] * 4, TypeError, "without a mask"),
-        ([np.zeros(5, np.float32)] * 3 + [np.ma.zeros(5, np.float32)], TypeError, "without a mask"),
+        ([FIVE] * 3 + [np.ma.zeros(5, np.float32)], TypeError, "without a mask"),
         ([[1.0]] * 4, TypeError, "arrays or tensors, not list"),
         (7, TypeError, "arrays or tensors, not int"),
-        ([np.zeros(5, np.float32)] * 3, ValueError, "must be 4, one per rank, not 3"),
+        ([FIVE] * 3, ValueError, "must be 4, one per rank, not 3"),
         ([], ValueError, "must be 4, one per rank, not 0"),
+        ([FIVE] * 3 + [np.zeros(6, "f4")], ValueError, "agree in shape: rank 0 (5,), rank 3 (6,)"),
         (
-            [np.zeros(5, np.float32)] * 3 + [np.zeros(6, np.float32)],
-            ValueError,
-            "agree in shape: rank 0 (5,), rank 3 (6,)",
-        ),
-        (
-            [np.zeros(5, np.float32)] * 3 + [np.zeros(5, np.int32)],
+            [FIVE] * 3 + [FIVE.view("i4")],
             ValueError,
             "agree in dtype: rank 0 float32, rank 3 int32",
         ),

@@ -9,12 +9,13 @@ from multitree import DeviceError, build, execute, ring
 from multitree.host.card import Card
 from multitree.nic.driver.commands import PortCounts, RunSettings, reset_writes
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.registers import ADDRESS, REGISTERS, VERSION
+from multitree.nic.driver.registers import VERSION
 from multitree.nic.driver.table import compile_table
 from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
-from multitree.sim.emulator.verilator import why_not
+from tests.buses import MASK, FakeBus
+from tests.emulation import needs_rtl
 from tests.host.values import bits, make_buffers
 
 NUM_ELEMENTS = 100
@@ -22,8 +23,6 @@ NUM_FLITS = 25
 # As torus:4x4 is emulated with, so that it is compiled once.
 CONFIG = Config(dtypes=("int32", "float32"))
 LIMIT_CYCLES = 5000
-
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +52,20 @@ def driver_of(network, rank):
     return Card(EmulatedBus(network, rank), rank)
 
 
+def loaded(driver, schedule, rank, **changes):
+    """The driver, with a table that is committed."""
+    driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
+    driver.commit(settings(**changes))
+    return driver
+
+
+def run_all(drivers):
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.wait(LIMIT_CYCLES)
+
+
 def settings(**changes):
     base = RunSettings("float32", 0, NUM_FLITS, LIMIT_CYCLES, LIMIT_CYCLES)
     return dataclasses.replace(base, **changes)
@@ -60,17 +73,11 @@ def settings(**changes):
 
 @needs_rtl
 def test_two_driven_interfaces_all_reduce_again_and_again(network, schedule, memory):
-    drivers = [driver_of(network, rank) for rank in range(2)]
-    for rank, driver in enumerate(drivers):
-        driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
-        driver.commit(settings())
+    drivers = [loaded(driver_of(network, rank), schedule, rank) for rank in range(2)]
     for seed in range(3):
         buffers = make_buffers(seed, 2, NUM_ELEMENTS)
         memory[...] = buffers.view(np.uint8).reshape(memory.shape)
-        for driver in drivers:
-            driver.start()
-        for driver in drivers:
-            driver.wait(LIMIT_CYCLES)
+        run_all(drivers)
         assert not any(EmulatedBus(network, rank).wait_interrupt(50) for rank in range(2))
         result = memory.reshape(2, -1).view(np.float32)
         assert (bits(result) == bits(execute(schedule, buffers))).all()
@@ -91,12 +98,8 @@ def test_a_driven_interface_that_is_reset_alone_rejoins(network, schedule, memor
     for again in range(3):
         for rank, driver in enumerate(drivers):
             if rank or not again:
-                driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
-                driver.commit(settings())
-        for driver in drivers:
-            driver.start()
-        for driver in drivers:
-            driver.wait(LIMIT_CYCLES)
+                loaded(driver, schedule, rank)
+        run_all(drivers)
         drivers[0].await_delivery()
         drivers[1].rejoin(drivers[0].sequence() if again else None)
         assert drivers[1].sequence() == again + 1
@@ -114,9 +117,7 @@ def test_the_next_collective_is_loaded_and_started_while_one_runs(network, sched
     network.set_memory(memory)
     limits = {"watchdog_cycles": 0, "first_arrival_cycles": 0}
     for rank, driver in enumerate(drivers):
-        driver.load_table(compile_table(schedule, rank, NUM_FLITS, CONFIG))
-        driver.commit(settings(**limits))
-        driver.start()
+        loaded(driver, schedule, rank, **limits).start()
         following = settings(window_base=NUM_FLITS, **limits)
         driver.preload(compile_table(other, rank, NUM_FLITS, CONFIG), following)
         driver.start()
@@ -142,20 +143,15 @@ def test_probe_reads_the_sizes_it_was_built_with(network):
 def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
     network, schedule, memory
 ):
-    driver = driver_of(network, 0)
-    driver.load_table(compile_table(schedule, 0, NUM_FLITS, CONFIG))
-    driver.commit(settings(first_arrival_cycles=700, watchdog_cycles=700))
+    limits = {"first_arrival_cycles": 700, "watchdog_cycles": 700}
+    driver = loaded(driver_of(network, 0), schedule, 0, **limits)
     driver.start()
     with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL.*awaited"):
         driver.wait(LIMIT_CYCLES)
     for rank in range(2):
         driver_of(network, rank).reset()
-    driver.load_table(compile_table(schedule, 0, NUM_FLITS, CONFIG))
-    driver.commit(settings())
-    driver.start()
-    with pytest.raises(
-        DeviceError, match=r"Rank 0: not done after 200 cycles, in step .* messages"
-    ):
+    loaded(driver, schedule, 0).start()
+    with pytest.raises(DeviceError, match=r"Rank 0: not done after 200 cycles, in step .* messag"):
         driver.wait(200)
 
 
@@ -183,36 +179,24 @@ def test_an_address_without_a_register_is_refused(network):
         EmulatedBus(network, 0).read(0xFFC)
 
 
-class SilentBus:
-    """A bus that answers each register with the same word, and never interrupts."""
-
-    def __init__(self, **words):
-        self.words = {ADDRESS[name]: word for name, word in words.items()}
-        self.written = []
-
-    def write(self, address, value):
-        self.written.append((address, value))
-
-    def read(self, address):
-        return self.words.get(address, 0)
-
-    def wait_interrupt(self, timeout_cycles):
-        return False
-
-
 SIZES = {"ID": 0x4D544E49, "VERSION": VERSION, "TABLE_DEPTH": 1, "FLOW_DEPTH": 1}
 SIZES["PARAMETERS"] = 0b0111_0100
 
 
-def test_something_else_behind_the_bus_is_not_taken_for_an_interface():
-    with pytest.raises(DeviceError, match="Rank 4: ID must be 0x4d544e49, not 0xffffffff"):
-        Card(SilentBus(ID=0xFFFFFFFF), 4).probe()
-    with pytest.raises(DeviceError, match=f"Rank 4: register map must be version {VERSION}, not 9"):
-        Card(SilentBus(**SIZES | {"VERSION": 9}), 4).probe()
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"ID": 0xFFFFFFFF}, "ID must be 0x4d544e49, not 0xffffffff"),
+        (SIZES | {"VERSION": 9}, f"register map must be version {VERSION}, not 9"),
+    ],
+)
+def test_something_else_behind_the_bus_is_not_taken_for_an_interface(words, message):
+    with pytest.raises(DeviceError, match=f"Rank 4: {message}"):
+        Card(FakeBus(**words), 4).probe()
 
 
 def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
-    bus = SilentBus(**SIZES)
+    bus = FakeBus(**SIZES)
     table = compile_table(schedule, 0, NUM_FLITS, CONFIG)
     with pytest.raises(DeviceError, match="Rank 1: table must be this rank's, not rank 0's"):
         Card(bus, 1).load_table(table)
@@ -223,11 +207,11 @@ def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
 
 def test_a_check_that_never_ends_is_an_error():
     with pytest.raises(DeviceError, match="Rank 2: table is not accepted after 10 reads"):
-        Card(SilentBus(**SIZES), 2, max_polls=10).commit(settings())
+        Card(FakeBus(**SIZES), 2, max_polls=10).commit(settings())
 
 
 def test_elements_that_the_interface_cannot_reduce_are_refused_before_anything_is_written():
-    bus = SilentBus(**SIZES | {"PARAMETERS": 0b0101_0100})
+    bus = FakeBus(**SIZES | {"PARAMETERS": 0b0101_0100})
     assert Card(bus, 2).probe().dtypes == ("int32", "bfloat16")
     with pytest.raises(DeviceError, match=r"Rank 2: type of the elements must be .*, not float32"):
         Card(bus, 2).commit(settings())
@@ -237,19 +221,17 @@ def test_elements_that_the_interface_cannot_reduce_are_refused_before_anything_i
 @pytest.mark.parametrize("wave_width", [0, 11])
 def test_a_fault_names_its_wave_where_the_interface_repeats_tables(wave_width):
     """Elsewhere there is no such register."""
-    fault = next(f for r in REGISTERS.registers if r.name == "STATUS" for f in r.fields[3:4]).mask
-    words = SIZES | {"PARAMETERS": SIZES["PARAMETERS"] | wave_width << 27, "STATUS": fault}
-    bus = SilentBus(**words, FAULT=4 | 0xFF << 12, FAULT_ROW=5 << 16 | 7, FAULT_WAVE=3 | 1 << 16)
+    words = SIZES | {"PARAMETERS": SIZES["PARAMETERS"] | wave_width << 27, "STATUS": MASK["fault"]}
+    bus = FakeBus(**words, FAULT=4 | 0xFF << 12, FAULT_ROW=5 << 16 | 7, FAULT_WAVE=3 | 1 << 16)
     where = "Rank 2, row 7, flow 5, wave 3: no" if wave_width else "Rank 2, row 7, flow 5: no"
     with pytest.raises(DeviceError, match=where):
         Card(bus, 2).wait(1)
 
 
 def test_a_reset_lasts_until_the_interface_is_no_longer_busy():
-    busy = next(f for r in REGISTERS.registers if r.name == "STATUS" for f in r.fields).mask
     with pytest.raises(DeviceError, match="Rank 2: reset is not over after 10 reads"):
-        Card(SilentBus(STATUS=busy), 2, max_polls=10).reset()
-    quiet = SilentBus(STATUS=0)
+        Card(FakeBus(STATUS=MASK["busy"]), 2, max_polls=10).reset()
+    quiet = FakeBus(STATUS=0)
     Card(quiet, 2).reset()
     Card(quiet, 2).reset(2**32 - 1)
     assert quiet.written == [*reset_writes(0), *reset_writes(2**32 - 1)]
@@ -257,19 +239,15 @@ def test_a_reset_lasts_until_the_interface_is_no_longer_busy():
         Card(quiet, 2).reset(2**32)
 
 
-def test_a_card_rejoins_only_when_all_is_delivered_and_only_with_the_number_it_was_given(
-    monkeypatch,
-):
-    status = next(register for register in REGISTERS.registers if register.name == "STATUS")
-    mask = {field.name: field.mask for field in status.fields}
-    waits = SilentBus(STATUS=mask["done"])
+def test_a_card_rejoins_only_when_all_is_delivered_and_only_with_the_number_it_was_given():
+    waits = FakeBus(STATUS=MASK["done"])
     with pytest.raises(DeviceError, match="Rank 2: not delivered after 10 reads of STATUS"):
         Card(waits, 2, max_polls=10).rejoin(7)
-    faulted = SilentBus(**SIZES, STATUS=mask["fault"] | mask["delivered"], FAULT=4)
+    faulted = FakeBus(**SIZES, STATUS=MASK["fault"] | MASK["delivered"], FAULT=4)
     with pytest.raises(DeviceError, match=r"Rank 2.*\(WATCHDOG\)"):
         Card(faulted, 2).rejoin(7)
     assert not waits.written and not faulted.written
-    short = SilentBus(STATUS=mask["delivered"], SEQUENCE=300 % 256)
+    short = FakeBus(STATUS=MASK["delivered"], SEQUENCE=300 % 256)
     with pytest.raises(DeviceError, match="Rank 2: next collective must be number 300, not 44"):
         Card(short, 2).rejoin(300)
     Card(short, 2).rejoin(44)

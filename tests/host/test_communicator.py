@@ -12,7 +12,6 @@ from multitree import (
     Communicator,
     EngineError,
     LinkModel,
-    Schedule,
     ScheduleError,
     Topology,
     TopologyError,
@@ -27,12 +26,12 @@ from multitree import (
 from multitree.host import engines
 from multitree.host.work import average_of
 from multitree.sim.choice import Chooser
-from multitree.sim.emulator.verilator import why_not
 from multitree.topology.algorithms.registry import ALGORITHMS
-from tests.host.values import bits, make_buffers, with_odd_values
+from tests.emulation import needs_rtl
+from tests.host.tensors.schedules import without_a_row
+from tests.host.values import bits, make_buffers, odd_buffers, with_odd_values
 
 LENGTHS = (0, 1, 3, 4, 61, 1000)
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +44,7 @@ def comm():
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bfloat16"])
 @pytest.mark.parametrize("n", LENGTHS)
 def test_all_reduce_is_execute_bit_for_bit(comm, n, dtype, op):
-    buffers = make_buffers(n, 6, n, dtype)
-    if n > 16 and dtype != "int32":
-        buffers = with_odd_values(buffers)
+    buffers = odd_buffers(n, 6, n, dtype)
     before = buffers.copy()
     work = comm.all_reduce(buffers, op=op)
     result = work.wait()
@@ -213,9 +210,8 @@ def test_the_report_names_what_ran(comm):
     work = comm.all_reduce(make_buffers(1, 6, 11))
     work.wait()
     report = work.report
-    assert report.engine == "numpy"
-    assert report.algorithm == "multitree"
-    assert report.collective == "all_reduce"
+    ran = (report.engine, report.algorithm, report.collective)
+    assert ran == ("numpy", "multitree", "all_reduce")
     assert report.schedule_hash == build(comm.topology, "multitree").hash
     assert (report.num_ranks, report.size_bytes) == (6, 44)
     assert report.exact is True
@@ -284,9 +280,7 @@ def test_an_engine_is_reported_what_is_queued_behind_what_it_runs(monkeypatch):
             gate.wait(10)
             return super().run(collective)
 
-    monkeypatch.setattr(
-        "multitree.host.runner.open_engine", lambda *_, **__: Engine(ring(3), LinkModel())
-    )
+    runs_on(monkeypatch, Engine(ring(3), LinkModel()))
     ones = np.ones((3, 8), np.float32)
     with Communicator(ring(3)) as comm:
         first = comm.all_reduce(ones)
@@ -306,9 +300,7 @@ def test_check_sees_one_wrong_bit(monkeypatch):
             bits(outcome.memory)[2, 5] ^= 1
             return outcome
 
-    monkeypatch.setattr(
-        "multitree.host.runner.open_engine", lambda *_, **__: OneBitOff(ring(3), LinkModel())
-    )
+    runs_on(monkeypatch, OneBitOff(ring(3), LinkModel()))
     with Communicator(ring(3), check=True) as comm:
         work = comm.all_reduce(np.ones((3, 8), np.float32))
         assert work.report.exact is False
@@ -332,17 +324,28 @@ def test_wrong_input_is_refused_at_once_in_one_sentence(comm, call, error, says)
     assert says in str(caught.value)
 
 
+ONE_WAY = [[0, 1], [1, 2], [2, 0], [0, 3], [3, 4], [4, 0]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
         ({"engine": "cuda"}, ValueError, "one of numpy, torch, rtl, not 'cuda'"),
         ({"engine": "analytic"}, ValueError, "must carry data"),
         ({"algorithm": "tree"}, ScheduleError, "not 'tree'"),
+        ({"link_model": 0}, TypeError, "Link model must be of class LinkModel, not int"),
+        ({"check": "yes"}, TypeError, "Check must be of class bool, not str"),
+        ({"topology": "torus:4x4"}, TypeError, "Topology must be of class Topology, not str"),
+        # There is no way around.
+        (
+            {"topology": Topology("figure-eight", 5, 0, ONE_WAY, 16.0, 150.0), "algorithm": "ring"},
+            *(ScheduleError, "figure-eight"),
+        ),
     ],
 )
-def test_an_unknown_engine_or_algorithm_is_refused(arguments, error, says):
+def test_what_a_communicator_cannot_be_made_of_is_refused(arguments, error, says):
     with pytest.raises(error) as caught:
-        Communicator(torus(2, 2), **arguments)
+        Communicator(**{"topology": torus(2, 2)} | arguments)
     assert says in str(caught.value)
 
 
@@ -354,45 +357,22 @@ def test_a_root_is_an_integer_also_where_there_is_a_schedule_for_its_equal(root)
             comm.broadcast(np.zeros((4, 3), np.float32), root=root)
 
 
-def test_something_else_than_a_topology_is_refused():
-    with pytest.raises(TypeError, match="Topology must be of class Topology, not str"):
-        Communicator("torus:4x4")
-    with pytest.raises(TypeError, match="Link model must be of class LinkModel, not int"):
-        Communicator(ring(4), link_model=0)
-    with pytest.raises(TypeError, match="Check must be of class bool, not str"):
-        Communicator(ring(4), check="yes")
+def test_a_topology_without_ranks_is_refused():
     with pytest.raises(TopologyError):
         Communicator(torus(0))
 
 
 def test_an_engine_that_cannot_run_is_never_replaced_and_the_next_down_is_named(monkeypatch):
     monkeypatch.setattr(engines, "why_not", lambda name: "there is no such thing here")
-    with pytest.raises(EngineError) as caught:
+    reason = "there is no such thing here; the next engine down is 'numpy'"
+    with pytest.raises(EngineError, match=f"^Engine 'torch' cannot run here: {reason}$"):
         Communicator(torus(2, 2), engine="torch")
-    assert str(caught.value) == (
-        "Engine 'torch' cannot run here: there is no such thing here; "
-        "the next engine down is 'numpy'"
-    )
-
-
-def test_a_ring_where_there_is_no_way_around_names_the_topology():
-    one_way = [[0, 1], [1, 2], [2, 0], [0, 3], [3, 4], [4, 0]]
-    with pytest.raises(ScheduleError, match="figure-eight"):
-        Communicator(Topology("figure-eight", 5, 0, one_way, 16.0, 150.0), algorithm="ring")
 
 
 @pytest.mark.parametrize("algorithm", ["multitree", "auto"])
 def test_a_schedule_that_is_wrong_is_never_run(monkeypatch, algorithm):
     def build_with_a_row_too_few(*arguments, **options):
-        right = build(*arguments, **options)
-        columns = (right.step, right.op, right.flow, right.src, right.dst)
-        return Schedule.from_rows(
-            right.topology,
-            algorithm="wrong",
-            collective="all_reduce",
-            flow_offsets=right.flow_offsets,
-            rows=np.stack(columns, axis=1)[1:],
-        )
+        return without_a_row(build(*arguments, **options), 0)
 
     for place in ("host.plans", "sim.choice"):
         monkeypatch.setattr(f"multitree.{place}.build", build_with_a_row_too_few)
@@ -444,20 +424,19 @@ def test_with_auto_all_gather_takes_what_reduce_scatter_takes():
     assert taken == ["symmetric"] * 2
 
 
-def test_auto_has_no_schedule_without_a_size():
-    with (
-        Communicator(torus(2, 2), algorithm="auto") as comm,
-        pytest.raises(ValueError, match="Size must be given where the algorithm is 'auto'"),
-    ):
-        comm.schedule()
-
-
-def test_two_flows_per_rank_have_no_reduce_scatter():
-    with (
-        Communicator(torus(2, 2), algorithm="bidirectional_ring") as comm,
-        pytest.raises(ScheduleError, match="one flow rooted at each rank"),
-    ):
-        comm.reduce_scatter(np.ones((4, 8), np.int32))
+@pytest.mark.parametrize(
+    ("algorithm", "call", "error", "says"),
+    [
+        ("auto", lambda c: c.schedule(), ValueError, "be given where the algorithm is 'auto'"),
+        (
+            *("bidirectional_ring", lambda c: c.reduce_scatter(np.ones((4, 8), np.int32))),
+            *(ScheduleError, "one flow rooted at each rank"),
+        ),
+    ],
+)
+def test_what_an_algorithm_does_not_have_is_refused(algorithm, call, error, says):
+    with Communicator(torus(2, 2), algorithm=algorithm) as comm, pytest.raises(error, match=says):
+        call(comm)
 
 
 def test_after_close_nothing_can_be_started_and_what_was_started_is_done():

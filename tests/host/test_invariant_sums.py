@@ -10,14 +10,13 @@ from multitree.host import engines
 from multitree.host.buffers import to_tensor
 from multitree.host.invariant_sums import InvariantSum
 from multitree.nic.driver.commands import PortCounts
-from multitree.sim.emulator.verilator import why_not
+from tests.emulation import needs_rtl
 from tests.host.values import bits, make_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its sums are untested")
 
 from multitree.host.tensors import invariant  # noqa: E402
 
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 SIX_RANKS = ("mesh:3x2", "ring:6", "full:6", "fat_tree:2x3", "bigraph:3x2")
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Schedule, ScheduleError, build, exact, mesh, ring, torus
+from multitree import LinkModel, ScheduleError, build, exact, mesh, ring, torus
 from multitree.host.engines import CLOCKED_ENGINES, ENGINES, why_not
 from multitree.host.runner import Runner, Seeded, make_buffers
 from multitree.nic.driver.commands import DEPENDENCIES
+from tests.host.tensors.schedules import without_a_row
 from tests.host.values import bits
 
 
@@ -33,15 +34,7 @@ def test_integers_use_all_32_bits():
 
 
 def test_a_schedule_that_is_wrong_is_not_simulated():
-    right = build(torus(2, 2), "multitree")
-    columns = (right.step, right.op, right.flow, right.src, right.dst)
-    wrong = Schedule.from_rows(
-        right.topology,
-        algorithm="wrong",
-        collective="all_reduce",
-        flow_offsets=right.flow_offsets,
-        rows=np.stack(columns, axis=1)[:-1],
-    )
+    wrong = without_a_row(build(torus(2, 2), "multitree"), -1)
     with Runner.timed(torus(2, 2), "analytic") as runner, pytest.raises(ScheduleError):
         runner.simulate(wrong, 1024)
 

@@ -19,7 +19,7 @@ from multitree import (
 
 NETWORK = torus(4, 4)
 SCHEDULE, IMPLICIT = build(NETWORK, "symmetric"), implicit_symmetric(NETWORK)
-BUFFERS = np.ones((16, 4), np.int32)
+NCF, BUFFERS = load_job("ncf"), np.ones((16, 4), np.int32)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,7 @@ BUFFERS = np.ones((16, 4), np.int32)
         (lambda: save_schedule(NETWORK, "x"), "Schedule must be of class Schedule, not Topology"),
         (lambda: save_topology(SCHEDULE, "x"), "Topology must be of class Topology, not Schedule"),
         (lambda: time_job(NETWORK, NETWORK), "Job must be of class Job, not Topology"),
-        (
-            lambda: time_job(load_job("ncf"), "ring:4"),
-            "Topology must be of class Topology, not str",
-        ),
+        (lambda: time_job(NCF, "ring:4"), "Topology must be of class Topology, not str"),
     ],
 )
 def test_another_class_is_refused_by_name(call, message):

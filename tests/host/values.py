@@ -4,7 +4,7 @@ import numpy as np
 
 from multitree.topology.collectives import CANONICAL_NAN, DTYPES, as_bits
 
-__all__ = ["bits", "make_buffers", "with_odd_values"]
+__all__ = ["bits", "make_buffers", "odd_buffers", "with_odd_values"]
 
 
 def make_buffers(seed, num_ranks, n, dtype="float32"):
@@ -33,6 +33,11 @@ def with_odd_values(buffers):
     return odd
 
 
+def odd_buffers(seed, num_ranks, n, dtype="float32"):
+    """Buffers of `make_buffers` with odd values, where there is room for them."""
+    buffers = make_buffers(seed, num_ranks, n, dtype)
+    return with_odd_values(buffers) if n > 16 and dtype != "int32" else buffers
+
+
 def bits(array):
-    """The bits of an array's elements."""
     return as_bits(np.ascontiguousarray(array))

@@ -4,13 +4,9 @@ import json
 import re
 import shlex
 
-import pytest
-
 from multitree.host.cli.main import main
-from multitree.sim.emulator.verilator import why_not
 from tests.repository import ROOT
 
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 COMMANDS = {
     "topology": "torus:4x4",
     "schedule": "torus:4x4",

@@ -18,7 +18,8 @@ from multitree.host.report_schema import _schema_of, json_schema
 from multitree.nic.driver.commands import PortCounts
 from multitree.nic.driver.config import Config
 from multitree.sim.timing.sizing import LinkLimit
-from tests.host.cli.commands import COMMANDS, needs_rtl
+from tests.emulation import needs_rtl
+from tests.host.cli.commands import COMMANDS
 
 SCHEMA = json_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

@@ -20,7 +20,7 @@ from multitree.host.cli.main import main
 from multitree.host.cli.output import Working
 from multitree.host.cli.process import Verbosity, chosen_verbosity, run_command, set_verbosity
 from multitree.topology.errors import report, reported_to
-from tests.host.cli.commands import needs_rtl
+from tests.emulation import needs_rtl
 from tests.sim.emulator.test_verilator import SOURCE, VERILOG
 from tests.sim.test_native_build import gone
 

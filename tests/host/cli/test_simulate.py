@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from multitree import Communicator, LinkModel, build, mesh, ring, torus
-from tests.host.cli.commands import TIMED, needs_rtl
+from tests.emulation import needs_rtl
+from tests.host.cli.commands import TIMED
 
 
 def test_the_analytic_engine_times_switches(run):

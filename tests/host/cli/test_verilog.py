@@ -14,7 +14,7 @@ from multitree.host.design.verilog_files import Delivery
 from multitree.host.engines import needs_of
 from multitree.sim.timing.sizing import config_for
 from multitree.topology.lowering import with_switches
-from tests.host.cli.commands import needs_rtl
+from tests.emulation import needs_rtl
 
 # All files of a design by the name of the interface's module.
 FILES = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from multitree import build, save_schedule, torus
-from tests.host.cli.commands import needs_rtl
+from tests.emulation import needs_rtl
 from tests.host.view.packed import data_of
 
 

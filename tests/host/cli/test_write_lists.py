@@ -23,7 +23,7 @@ from multitree.sim.emulator.accesses import EmulatedBus
 from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.timing.sizing import config_for, emulated_dtypes
-from tests.host.cli.commands import needs_rtl
+from tests.emulation import needs_rtl
 from tests.repository import ROOT
 
 INTEGRATION = ROOT / "docs" / "integration.md"

@@ -21,13 +21,12 @@ from multitree import (
 )
 from multitree.host.engines import Collective, Plan
 from multitree.host.rtl_engine import RtlEngine
-from multitree.sim.emulator.verilator import Waveform, why_not
+from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for
 from multitree.topology.collectives import DTYPES
+from tests.emulation import needs_rtl
 from tests.host.values import bits, make_buffers, with_odd_values
-
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import itertools
 
-import networkx as nx
 import numpy as np
 import pytest
 
@@ -10,7 +9,6 @@ from multitree import (
     Communicator,
     Schedule,
     ScheduleError,
-    Topology,
     build,
     execute,
     mesh,
@@ -21,17 +19,13 @@ from multitree.host.buffers import take_buffers, to_array, to_tensor
 from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
 from tests.host.devices import on_every_device, own_stream
-from tests.host.values import bits, make_buffers, with_odd_values
+from tests.host.tensors.schedules import COLLECTIVES, networks
+from tests.host.values import bits, make_buffers, odd_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
 
 LENGTHS = (0, 1, 3, 4, 17, 61, 64, 1000, 4099)
-RANDOM_GRAPH_SEED = 11
-
-
-def topologies():
-    graph = nx.connected_watts_strogatz_graph(11, 4, 0.5, seed=RANDOM_GRAPH_SEED)
-    return [torus(4, 4), mesh(5, 3), ring(2), Topology.from_networkx(graph, name="random graph")]
+ENGINES = pytest.mark.parametrize("engine", ["torch", "numpy"])
 
 
 @pytest.fixture
@@ -42,24 +36,13 @@ def executor():
 
 
 @on_every_device
-@pytest.mark.parametrize("topology", topologies(), ids=lambda topology: topology.name)
-@pytest.mark.parametrize(
-    ("collective", "root"),
-    [
-        ("all_reduce", None),
-        ("reduce_scatter", None),
-        ("all_gather", None),
-        ("broadcast", 1),
-        ("reduce", 1),
-    ],
-)
+@pytest.mark.parametrize("topology", networks(), ids=lambda topology: topology.name)
+@pytest.mark.parametrize(("collective", "root"), COLLECTIVES)
 def test_every_memory_equals_execute_bit_for_bit(executor, topology, collective, root, device):
     schedule = build(topology, "multitree", collective, root=root)
     for n in LENGTHS:
         for dtype, op in itertools.product(DTYPES, ("sum", "max")):
-            values = make_buffers(n, topology.num_ranks, n, dtype)
-            if n > 16 and dtype != "int32":
-                values = with_odd_values(values)
+            values = odd_buffers(n, topology.num_ranks, n, dtype)
             tensor = to_tensor(values.copy()).to(device)
             image = executor.execute(schedule, tensor, op)
             assert image.device == tensor.device and image.dtype == tensor.dtype
@@ -69,10 +52,8 @@ def test_every_memory_equals_execute_bit_for_bit(executor, topology, collective,
 
 
 def test_an_addition_after_a_copy_of_its_flow_is_refused(executor):
-    rows = [(0, 1, 0, 0, 1), (1, 0, 0, 1, 0)]
-    schedule = Schedule.from_rows(
-        ring(2), algorithm="wrong", collective="all_reduce", flow_offsets=[0, 1], rows=rows
-    )
+    kind = {"algorithm": "wrong", "collective": "all_reduce", "flow_offsets": [0, 1]}
+    schedule = Schedule.from_rows(ring(2), **kind, rows=[(0, 1, 0, 0, 1), (1, 0, 0, 1, 0)])
     with pytest.raises(ScheduleError, match="Flow 0: REDUCE in step 1 must be before GATHER"):
         executor.execute(schedule, torch.zeros(2, 8))
 
@@ -91,7 +72,7 @@ def test_memory_that_does_not_fit_is_refused(executor, tensor, error):
 
 
 @on_every_device
-@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@ENGINES
 @pytest.mark.parametrize("stacked", [True, False])
 def test_tensors_come_back_as_tensors_on_their_device(engine, stacked, device):
     values = make_buffers(5, 15, 77)
@@ -115,7 +96,7 @@ def calls_on(comm):
     return [comm.all_reduce, comm.reduce_scatter, *with_root, lambda t: comm.all_gather(list(t))]
 
 
-@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@ENGINES
 def test_a_tensor_that_requires_grad_is_refused_where_gradients_are_recorded(engine):
     tensor = torch.ones(4, 8, requires_grad=True)
     rows = [torch.ones(8), torch.ones(8), torch.ones(8, requires_grad=True), torch.ones(8)]
@@ -126,7 +107,7 @@ def test_a_tensor_that_requires_grad_is_refused_where_gradients_are_recorded(eng
                     call(given)
 
 
-@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@ENGINES
 def test_without_gradients_a_tensor_that_requires_grad_is_its_values(engine):
     tensor = torch.arange(8.0).reshape(4, 2).requires_grad_()
     with Communicator(torus(2, 2), engine=engine) as comm:
@@ -152,7 +133,7 @@ def test_tensors_without_elements_are_summed(algorithm, device):
 
 @on_every_device
 @pytest.mark.parametrize("op", ["sum", "max", "average"])
-@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@ENGINES
 def test_bfloat16_tensors_stay_bfloat16_tensors(engine, op, device):
     values = with_odd_values(make_buffers(5, 15, 77, "bfloat16"))
     tensors = to_tensor(values).to(device)
@@ -209,7 +190,7 @@ def test_results_go_back_to_the_device_the_tensors_came_from():
 
 
 @on_every_device
-@pytest.mark.parametrize("engine", ["torch", "numpy"])
+@ENGINES
 def test_a_collective_is_between_what_the_caller_does_before_and_after(engine, device):
     with Communicator(torus(4, 4), engine=engine) as comm, own_stream(device):
         values = torch.zeros(16, 1 << 18, device=device)

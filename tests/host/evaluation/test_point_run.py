@@ -21,10 +21,9 @@ from multitree.host.evaluation.point_run import Task, answer, code_key, engine_k
 from multitree.host.evaluation.sources import Source, network_of
 from multitree.host.runner import Runner
 from multitree.nic.driver.commands import PortCounts
-from multitree.sim.emulator.verilator import why_not
+from tests.emulation import needs_rtl
 
 POINT = Point("torus:4x4", "multitree", 32768, "analytic")
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 def result(**changes):

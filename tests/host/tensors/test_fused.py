@@ -11,17 +11,13 @@ from multitree.host.buffers import to_array, to_tensor
 from multitree.host.tensors.programs import compiled
 from multitree.topology.collectives import DTYPES
 from tests.host.devices import on_every_device
-from tests.host.tensors.schedules import OTHERS, expected, naive, schedules
-from tests.host.values import bits, make_buffers, with_odd_values
+from tests.host.tensors.schedules import OTHERS, expected, naive, name_of, schedules
+from tests.host.values import bits, make_buffers, odd_buffers
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
 
 MODES = ("fused", "stepwise")
 LENGTHS = (1, 3, 17, 61, 1000)
-
-
-def name_of(schedule):
-    return f"{schedule.topology.name}-{schedule.algorithm}-{schedule.collective}"
 
 
 @pytest.fixture
@@ -47,9 +43,7 @@ def block_elements(request, monkeypatch):
 @pytest.mark.parametrize("schedule", schedules(), ids=name_of)
 def test_every_memory_equals_execute_bit_for_bit(executor, schedule, block_elements, device):
     for n, dtype, mode in itertools.product(LENGTHS, DTYPES, MODES):
-        values = make_buffers(n, schedule.topology.num_ranks, n, dtype)
-        if n > 16 and dtype != "int32":
-            values = with_odd_values(values)
+        values = odd_buffers(n, schedule.topology.num_ranks, n, dtype)
         for op in ("sum", "max") if dtype == "int32" else ("sum", "max", "average"):
             tensor = to_tensor(values.copy()).to(device)
             image = executor.execute(schedule, tensor, op, mode=mode)
@@ -64,8 +58,7 @@ def test_every_memory_equals_execute_bit_for_bit(executor, schedule, block_eleme
 def test_other_operators_equal_a_combination_of_every_row(executor, mode, collective, device):
     schedule = build(torus(4, 4), "multitree", collective)
     for dtype in DTYPES:
-        values = make_buffers(3, 16, 1000, dtype)
-        memory = to_tensor(values if dtype == "int32" else with_odd_values(values))
+        memory = to_tensor(odd_buffers(3, 16, 1000, dtype))
         for op in OTHERS[dtype]:
             image = executor.execute(schedule, memory.to(device), op, mode=mode)
             right = naive(schedule, memory, op)
@@ -97,21 +90,17 @@ def test_chunks_are_cut_at_flits_of_any_size(executor, mode):
 @pytest.mark.parametrize(
     ("out", "message"),
     [
+        (None, "Out must be other memory"),
         (torch.zeros(4, 7), "Out must have the shape of memory"),
         (torch.zeros(4, 8, dtype=torch.int32), "Out must have the dtype of memory"),
         (torch.zeros(4, 8, device="meta"), "Out must have the device of memory, cpu, not meta"),
         (torch.zeros(8, 4).T, "Out must be contiguous"),
     ],
 )
-def test_out_that_is_not_like_memory_is_refused(executor, out, message):
+def test_out_that_is_not_like_memory_or_is_it_is_refused(executor, out, message):
+    schedule, memory = build(torus(2, 2), "multitree"), torch.zeros(4, 8)
     with pytest.raises(ValueError, match=message):
-        executor.execute(build(torus(2, 2), "multitree"), torch.zeros(4, 8), out=out)
-
-
-def test_out_must_not_be_the_memory_itself(executor):
-    memory = torch.zeros(4, 8)
-    with pytest.raises(ValueError, match="Out must be other memory"):
-        executor.execute(build(torus(2, 2), "multitree"), memory, out=memory)
+        executor.execute(schedule, memory, out=memory if out is None else out)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from multitree.host.buffers import to_array, to_tensor
 from multitree.host.tensors.kernel_source import kernel_source
 from multitree.host.tensors.programs import compiled
 from multitree.topology.collectives import DTYPES
-from tests.host.tensors.schedules import OTHERS, expected, naive, schedules
-from tests.host.values import bits, make_buffers, with_odd_values
+from tests.host.tensors.schedules import OTHERS, expected, naive, name_of, schedules
+from tests.host.values import bits, make_buffers, odd_buffers
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
 triton = pytest.importorskip("triton", reason="Triton is not installed, so kernels are untested")
@@ -39,9 +39,7 @@ def run(kernels, schedule, values, op, **options):
 
 def check(kernels, schedule, lengths):
     for n, dtype in itertools.product(lengths, DTYPES):
-        values = make_buffers(n, schedule.topology.num_ranks, n, dtype)
-        if n > 16 and dtype != "int32":
-            values = with_odd_values(values)
+        values = odd_buffers(n, schedule.topology.num_ranks, n, dtype)
         before = values.copy()
         for op in ("sum", "max") if dtype == "int32" else ("sum", "max", "average"):
             image = run(kernels, schedule, values, op)
@@ -61,9 +59,7 @@ def test_every_memory_equals_execute_bit_for_bit(kernels, schedule):
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize(
-    "schedule", schedules(), ids=lambda s: f"{s.topology.name}-{s.algorithm}-{s.collective}"
-)
+@pytest.mark.parametrize("schedule", schedules(), ids=name_of)
 def test_kernels_of_all_schedules_equal_execute_bit_for_bit(kernels, schedule):
     check(kernels, schedule, (1, 3, 17, 300))
 
@@ -72,8 +68,7 @@ def test_kernels_of_all_schedules_equal_execute_bit_for_bit(kernels, schedule):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_other_operators_equal_a_combination_of_every_row(kernels, dtype):
     schedule = build(mesh(3), "multitree")
-    values = make_buffers(3, 3, 61, dtype)
-    values = values if dtype == "int32" else with_odd_values(values)
+    values = odd_buffers(3, 3, 61, dtype)
     for op in OTHERS[dtype]:
         right = to_array(naive(schedule, to_tensor(values), op))
         assert (bits(run(kernels, schedule, values, op)) == bits(right)).all(), op
@@ -128,9 +123,8 @@ def test_compiled_code_neither_contracts_nor_flushes_and_moves_each_element_once
         constexprs={(8,): align, (9,): True, (10,): 1024},
         attrs={(argument,): [["tt.divisibility", 16]] for argument in range(7)},
     )
-    code = triton.compile(
-        source, target=GPUTarget("cuda", 90, 32), options=kernels.CUDA_OPTIONS
-    ).asm["ptx"]
+    target, options = GPUTarget("cuda", 90, 32), kernels.CUDA_OPTIONS
+    code = triton.compile(source, target=target, options=options).asm["ptx"]
     assert "fma" not in code and "ftz" not in code
     # 8 elements per thread and rank.
     assert len(re.findall(r"add\.rn\.f32", code)) == 3 * 8
