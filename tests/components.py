@@ -10,6 +10,8 @@ CONFIG = {"config": Config()}
 SHARED = {"config": Config(num_classes=1)}
 FORWARDING = {"config": Config(forward_flits=64)}
 CONFIG_CLIENTS = {"config": Config(), "num_clients": 5}
+LINK = {"num_vcs": 4, "flit_bytes": 16, "submessage_flits": 4}
+REGISTER_FILE = {"address_width": 20, "table_depth": 6, "num_flows": 4, "num_ports": 3}
 AGE_OFFSETS = {"sequence_offset": 40, "step_offset": 16}
 SWITCH = {"num_ports": 3, "num_vcs": 4, "flit_bytes": 16, "route_offset": 74, "num_hops": 9}
 
@@ -23,7 +25,7 @@ COMPONENTS = {
     "hw.link.crossing.LinkCrossing": {"flit_bytes": 16, "depth": 16},
     "hw.float_add.FloatAdder": {"exponent_width": 8, "fraction_width": 23},
     "hw.lanes.LaneUnit": {"flit_bytes": 16},
-    "hw.link.check.RunningCheck": {"num_vcs": 4, "flit_bytes": 16, "submessage_flits": 4},
+    "hw.link.check.RunningCheck": LINK,
     "hw.link.port.LinkSession": {"flit_bytes": 16},
     "hw.memory_channel.ReadShare": {"address_width": 12, "flit_bytes": 16, "depth": 8},
     "hw.stream.CutFifo": {"shape": 8, "depth": 4},
@@ -37,19 +39,9 @@ COMPONENTS = {
     "hw.switch.faults.SwitchFaults": {"num_ports": 3, "flit_bytes": 16},
     "hw.switch.input.SwitchInput": SWITCH | {"port": 1, "vc": 3},
     "hw.switch.output.SwitchOutput": {"num_inputs": 8, "num_vcs": 4, "flit_bytes": 16},
-    "hw.link.port.LinkPort": {"num_vcs": 4, "flit_bytes": 16, "depth": 8, "submessage_flits": 4},
-    "hw.link.receiver.LinkReceiver": {
-        "num_vcs": 4,
-        "flit_bytes": 16,
-        "depth": 8,
-        "submessage_flits": 4,
-    },
-    "hw.link.transmitter.LinkTransmitter": {
-        "num_vcs": 4,
-        "flit_bytes": 16,
-        "credits": 8,
-        "submessage_flits": 4,
-    },
+    "hw.link.port.LinkPort": LINK | {"depth": 8},
+    "hw.link.receiver.LinkReceiver": LINK | {"depth": 8},
+    "hw.link.transmitter.LinkTransmitter": LINK | {"credits": 8},
     "nic.receive.header_check.HeaderCheck": CONFIG,
     "nic.receive.head_reader.HeadReader": FORWARDING,
     "nic.interface.AxiInterface": CONFIG,
@@ -93,12 +85,7 @@ COMPONENTS = {
     "nic.control.monitor.FaultRelay": CONFIG,
     "nic.reduce.reducer.Acknowledger": CONFIG,
     "nic.reduce.reducer.Reducer": CONFIG,
-    "nic.control.register_file.RegisterFile": {
-        "address_width": 20,
-        "table_depth": 6,
-        "num_flows": 4,
-        "num_ports": 3,
-    },
+    "nic.control.register_file.RegisterFile": REGISTER_FILE,
     "nic.send.sender.Sender": SHARED,
     "nic.receive.shared_receiver.SharedHeaderCheck": SHARED | {"unwritten_width": 8},
     "nic.receive.shared_lane.SharedLane": {"config": Config(num_classes=1), "unwritten_width": 8},

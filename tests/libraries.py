@@ -1,6 +1,8 @@
 """A small Liberty library for tests, and cells that are not to be used."""
 
-__all__ = ["BUFFERS", "FLIP_FLOP", "GATES", "HEAD", "LIBRARY", "UNWANTED", "gate"]
+from tests.benches import bench_module
+
+__all__ = ["BUFFERS", "FLIP_FLOP", "GATES", "HEAD", "LIBRARY", "UNWANTED", "gate", "read_library"]
 
 
 def gate(name, area, function="(!(A B))", extra="", inputs="AB"):
@@ -30,3 +32,10 @@ HEAD = "library (one) {\n  capacitive_load_unit (1,pf);\n"
 GATES = gate("NAND2X1", 24) + gate("NAND2X2", 32) + gate("NAND3X1", 20, inputs="ABC")
 BUFFERS = "".join(gate(f"BUF{size}", 8 * size, "(A)", inputs="A") for size in (4, 2, 1, 8, 6))
 LIBRARY = HEAD + GATES + FLIP_FLOP + BUFFERS + gate("INV", 5, "(!A)", inputs="A") + "}\n"
+
+
+def read_library(folder):
+    """The library, read from a file in a folder."""
+    (folder / "one.lib").write_text(LIBRARY)
+    (folder / "kept").mkdir()
+    return bench_module("_liberty").read_libraries([folder / "one.lib"], folder / "kept")

@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["load_script", "python", "start", "verilator_variables"]
+import pytest
+
+__all__ = ["load_script", "python", "refused", "start", "verilator_variables"]
 
 
 def start(*words, status=0, folder=None, **variables):
@@ -20,6 +22,14 @@ def start(*words, status=0, folder=None, **variables):
 def python(*words, **options):
     """What a program in Python has printed."""
     return start(sys.executable, *words, **options)
+
+
+def refused(parse, words, capsys):
+    """What a program's parser says of options that it refuses with status 2."""
+    with pytest.raises(SystemExit) as error:
+        parse(words)
+    assert error.value.code == 2
+    return capsys.readouterr().err
 
 
 def verilator_variables():

@@ -1,12 +1,14 @@
 """Mapping to a library: lane units, buffers, areas, paths, and what is printed."""
 
 import json
+from collections import Counter
 from subprocess import CompletedProcess
 
 import pytest
 
 from tests.benches import bench_module
-from tests.libraries import LIBRARY
+from tests.libraries import LIBRARY, read_library
+from tests.programs import refused
 
 asic, cells, mapped, memories, sta = map(
     bench_module, ("asic", "_liberty", "_mapped", "_memories", "_sta")
@@ -16,10 +18,7 @@ Case = bench_module("_cases").Case
 
 @pytest.fixture
 def library(tmp_path):
-    path = tmp_path / "one.lib"
-    path.write_text(LIBRARY)
-    (tmp_path / "kept").mkdir()
-    return cells.read_libraries([path], tmp_path / "kept")
+    return read_library(tmp_path)
 
 
 def test_lane_units_are_found_by_their_class_in_modules_that_ports_share():
@@ -30,24 +29,20 @@ def test_lane_units_are_found_by_their_class_in_modules_that_ports_share():
         "core.port_1.reducer.adder": mapped.LANE_UNIT,
     }
     assert mapped.lane_units(text, blocks) == {"multitree_nic.port.reducer.adder"}
-    assert (
-        mapped.module_of("core.adder", {"multitree_nic.core.adder"}) == "multitree_nic.core.adder"
-    )
+    known = "multitree_nic.core.adder"
+    assert mapped.module_of("core.adder", {known}) == known
     with pytest.raises(ValueError, match=r"must have a module for core\.adder"):
         mapped.module_of("core.adder", {"multitree_nic.core"})
 
 
 def inputs_of(module, library):
-    loads = {}
+    loads = Counter()
     for cell in module["cells"].values():
         known = library.cells.get(cell["type"])
+        outputs = known.outputs if known else {"Q"}
         for pin, bits in cell["connections"].items():
-            is_input = (
-                pin not in known.outputs if known else cell["port_directions"][pin] == "input"
-            )
-            if is_input:
-                for bit in bits:
-                    loads[bit] = loads.get(bit, 0) + 1
+            if pin not in outputs:
+                loads.update(bits)
     return loads
 
 
@@ -78,17 +73,9 @@ def test_no_output_drives_more_than_16_inputs(library):
 
 def test_areas_count_every_instance_and_the_share_of_lane_units():
     adder = "multitree_nic.port.adder"
-    found = mapped.Mapped(
-        None,
-        {
-            "multitree_nic": {"NAND": 10, "port": 2, "memory_64x4": 3},
-            "port": {"NAND": 1, adder: 1},
-            adder: {"NAND": 4, "half": 2},
-            "half": {"DFF": 1},
-        },
-        frozenset({adder}),
-        {},
-    )
+    counted = {"multitree_nic": {"NAND": 10, "port": 2, "memory_64x4": 3}}
+    counted |= {"port": {"NAND": 1, adder: 1}, adder: {"NAND": 4, "half": 2}, "half": {"DFF": 1}}
+    found = mapped.Mapped(None, counted, frozenset({adder}), {})
     total, lanes, number = mapped.areas(found, {"NAND": 1.5, "DFF": 8.0})
     assert (total, lanes, number) == (15 + 2 * 1.5 + 2 * 22, 44.0, 10 + 2 + 2 * 6)
 
@@ -160,16 +147,12 @@ def test_paths_are_read_worst_first():
 
 def test_paths_are_named_by_the_blocks_that_they_join_and_equal_ports_are_one():
     rows = sta.between_blocks(sta.parse(SAID), BLOCKS)
-    assert rows == [
-        {
-            **{"from": "core.port_1.a [A]", "to": "core.port_1.b [B]"},
-            **{"delay_ps": 1000.5, "slack_ps": -5.5, "gates": 9, "end_points": 2},
-        },
-        {
-            **{"from": "top [nic.interface.Interface]", "to": "core [C]"},
-            **{"delay_ps": 900.0, "slack_ps": 40.0, "gates": 0, "end_points": 1},
-        },
+    keys = ("from", "to", "delay_ps", "slack_ps", "gates", "end_points")
+    assert [tuple(row[key] for key in keys) for row in rows] == [
+        ("core.port_1.a [A]", "core.port_1.b [B]", 1000.5, -5.5, 9, 2),
+        ("top [nic.interface.Interface]", "core [C]", 900.0, 40.0, 0, 1),
     ]
+    assert all(row.keys() == {*keys} for row in rows)
     pins = sta.parse("path 1 2 4 half/core.port_0.a/q core/port_0.b.z\n")
     assert sta.between_blocks(pins, BLOCKS)[0]["to"] == "core.port_0.b [B]"
 
@@ -203,11 +186,8 @@ def test_liberty_files_are_named_one_by_one_by_folder_or_by_the_environment(tmp_
     for name in ("b.lib.gz", "a.lib", "README"):
         (tmp_path / name).touch()
     monkeypatch.setenv("CELLS", str(tmp_path))
-    folder = [tmp_path / "a.lib", tmp_path / "b.lib.gz"]
-    assert asic.liberty_files(["$CELLS", str(tmp_path / "README")]) == [
-        *folder,
-        tmp_path / "README",
-    ]
+    files = [tmp_path / name for name in ("a.lib", "b.lib.gz", "README")]
+    assert asic.liberty_files(["$CELLS", str(tmp_path / "README")]) == files
     (tmp_path / "empty").mkdir()
     for name, message in (("$NO_SUCH", "NO_SUCH must be a Lib"), ("$CELLS/empty", "must have fi")):
         with pytest.raises(cells.LibertyError, match=message):
@@ -239,29 +219,22 @@ def arguments(tmp_path, monkeypatch):
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, more, message, capsys):
-    with pytest.raises(SystemExit) as refused:
-        asic.parse([*arguments, *more.split()])
-    assert refused.value.code == 2 and message in capsys.readouterr().err
+    assert message in refused(asic.parse, [*arguments, *more.split()], capsys)
 
 
 @pytest.mark.parametrize("tool", ["missing_yosys", "missing_sta"])
 def test_a_tool_that_is_missing_is_named(tool, arguments, monkeypatch, capsys):
     monkeypatch.setattr(asic, tool, lambda: f"no {tool}")
-    with pytest.raises(SystemExit) as refused:
-        asic.parse(arguments)
-    assert refused.value.code == 2 and f"no {tool}" in capsys.readouterr().err
+    assert f"no {tool}" in refused(asic.parse, arguments, capsys)
 
 
 @pytest.fixture
 def run(arguments, monkeypatch):
     """Run main with a netlist and paths that are made up."""
     box = memories.Memory(64, 4, (("CLK", 1), ("READ", 1), ("READ_DATA", 4)))
-    netlist = mapped.Mapped(
-        asic.Path("mapped.v"),
-        {"multitree_nic": {"NAND2X1": 10, "adder": 2}, "adder": {"DFF1": 1}},
-        frozenset({"adder"}),
-        {"m": box, "n": box, "big": memories.Memory(512, 29, box.widths)},
-    )
+    boxes = {"m": box, "n": box, "big": memories.Memory(512, 29, box.widths)}
+    counted = {"multitree_nic": {"NAND2X1": 10, "adder": 2}, "adder": {"DFF1": 1}}
+    netlist = mapped.Mapped(asic.Path("mapped.v"), counted, frozenset({"adder"}), boxes)
 
     def map_to(library, case, folder, period_ps, say):
         assert (case, period_ps) == (Case(2, forward_flits=64), 2000.0)
@@ -269,11 +242,8 @@ def run(arguments, monkeypatch):
         return netlist
 
     def timing(folder, names, verilog, period_ps):
-        assert (names, verilog, period_ps) == (
-            ["library_0.lib", "memories.lib"],
-            "mapped.v",
-            2000.0,
-        )
+        assert names == ["library_0.lib", "memories.lib"]
+        assert (verilog, period_ps) == ("mapped.v", 2000.0)
         text = (folder / "memories.lib").read_text()
         assert 'values ("500")' in text and 'values ("100")' in text and "itance : 12.5" in text
         return sta.parse(SAID)
@@ -296,10 +266,8 @@ def test_area_slack_and_paths_are_printed_for_programs(run, capsys):
     assert (found["worst_slack_ps"], found["slowest_ps"]) == (-5.5, 2005.5)
     assert (found["cells"], found["area_um2"], found["gate_equivalents"]) == (12, 432.0, 18)
     assert (found["reduction_um2"], found["reduction_share"]) == (192.0, 192 / 432)
-    assert found["memories"] == [
-        {"words": 512, "bits": 29, "count": 1},
-        {"words": 64, "bits": 4, "count": 2},
-    ]
+    kept = [tuple(each[key] for key in ("words", "bits", "count")) for each in found["memories"]]
+    assert kept == [(512, 29, 1), (64, 4, 2)]
     assert found["memory_bits"] == 512 * 29 + 2 * 64 * 4
     assert (found["memory_access_ps"], found["memory_setup_ps"]) == (500.0, 100.0)
     assert found["liberty"] == ["one.lib"] and found["nand2"] == "NAND2X1"

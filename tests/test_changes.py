@@ -1,10 +1,9 @@
 """A test is reached by a change of what it imports, starts or reads."""
 
-import subprocess
-
 import pytest
 
 from tests.changes import Changes, HistoryError
+from tests.programs import start
 
 FILES = {
     "README.md": "",
@@ -68,10 +67,7 @@ REACHED = {
 
 def git(folder, *words):
     settings = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", "-C", folder, *settings, *words], check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+    return start("git", "-C", folder, *settings, *words).stdout.strip()
 
 
 def commit(folder):
@@ -140,14 +136,12 @@ def test_where_the_history_is_cut_off_or_missing_that_is_said(repository, tmp_pa
     (repository / "nic/rows.py").write_text("")
     commit(repository)
     source = f"file://{repository}"
-    git(tmp_path, "clone", "-q", "--depth", "1", source, str(tmp_path / "shallow"))
-    with pytest.raises(HistoryError, match="history does not reach"):
-        Changes(tmp_path / "shallow", "tests/rotation")
-    git(tmp_path, "clone", "-q", "--depth", "2", source, str(tmp_path / "deep"))
-    with pytest.raises(HistoryError, match="history does not reach"):
-        Changes(tmp_path / "deep", "tests/rotation")
-    git(tmp_path, "clone", "-q", "--depth", "3", source, str(tmp_path / "deeper"))
-    assert Changes(tmp_path / "deeper", "tests/rotation").files == {"nic/rows.py"}
+    for depth in "123":
+        git(tmp_path, "clone", "-q", "--depth", depth, source, str(tmp_path / depth))
+    for shallow in "12":
+        with pytest.raises(HistoryError, match="history does not reach"):
+            Changes(tmp_path / shallow, "tests/rotation")
+    assert Changes(tmp_path / "3", "tests/rotation").files == {"nic/rows.py"}
     (tmp_path / "none").mkdir()
     with pytest.raises(HistoryError, match="git cannot read the history"):
         Changes(tmp_path / "none", "tests/rotation")

@@ -189,12 +189,13 @@ def test_a_file_that_does_not_hold_together_is_refused(tmp_path, old, new, repor
 
 @pytest.mark.slow
 def test_a_command_that_fails_or_prints_no_json_is_reported():
-    with pytest.raises(figures.CommandError, match=r"exit status 2: .*must be one of"):
-        figures.printed("multitree topology nowhere:3 --json")
-    with pytest.raises(figures.CommandError, match="must print JSON"):
-        figures.printed("multitree topology ring:3")
-    with pytest.raises(figures.CommandError, match="must begin with python or multitree"):
-        figures.printed("cat README.md")
+    for command, why in (
+        ("multitree topology nowhere:3 --json", r"exit status 2: .*must be one of"),
+        ("multitree topology ring:3", "must print JSON"),
+        ("cat README.md", "must begin with python or multitree"),
+    ):
+        with pytest.raises(figures.CommandError, match=why):
+            figures.printed(command)
 
 
 def test_the_check_runs_what_is_cheap_and_its_status_tells(book, monkeypatch, capsys):

@@ -6,17 +6,14 @@ import re
 import pytest
 
 from tests.benches import bench_module
-from tests.libraries import BUFFERS, FLIP_FLOP, GATES, HEAD, LIBRARY, UNWANTED, gate
+from tests.libraries import BUFFERS, FLIP_FLOP, GATES, HEAD, LIBRARY, UNWANTED, gate, read_library
 
 cells, mapped, memories = map(bench_module, ("_liberty", "_mapped", "_memories"))
 
 
 @pytest.fixture
 def library(tmp_path):
-    path = tmp_path / "one.lib"
-    path.write_text(LIBRARY)
-    (tmp_path / "kept").mkdir()
-    return cells.read_libraries([path], tmp_path / "kept")
+    return read_library(tmp_path)
 
 
 def test_cells_have_their_area_load_pins_and_kind(library):
@@ -130,8 +127,7 @@ def test_a_memory_becomes_a_black_box_between_edges():
 
 
 @pytest.mark.parametrize(
-    "sizes",
-    [{"words": 15}, {"clocked": "0"}, {"write_ports": 0}, {"clock": 99}, {"reset": 5}],
+    "sizes", [{"words": 15}, {"clocked": "0"}, {"write_ports": 0}, {"clock": 99}, {"reset": 5}]
 )
 def test_other_memories_are_made_of_flip_flops(sizes):
     netlist = {"modules": {"top": {"cells": {"core.m": memory(**sizes)}}}}

@@ -3,13 +3,12 @@
 import ast
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.benches import BENCH, bench_module
+from tests.repository import ROOT
 
-ROOT = Path(__file__).parents[1]
 SOURCE = b"""\"\"\"A caption of 1 sentence.\"\"\"
 
 LIMIT = 7  # cycles, of which names of mutants say nothing
@@ -107,10 +106,8 @@ def test_tests_of_a_module_are_those_of_its_room_that_import_it_the_nearest_firs
     assert rooms == sorted(rooms, reverse=True) and not all(rooms)
     assert "tests/hw/test_crc.py" not in of_timing
     # Through a file that tests share.
-    assert (
-        tests_of(ROOT, "nic/receive/shared_receiver.py")[0]
-        == "tests/nic/receive/test_shared_receiver.py"
-    )
+    first, *_ = tests_of(ROOT, "nic/receive/shared_receiver.py")
+    assert first == "tests/nic/receive/test_shared_receiver.py"
 
 
 SMALL = {
@@ -140,10 +137,8 @@ def small(mutants, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "ROOT", root)
     monkeypatch.setattr(module, "EQUIVALENTS", tmp_path / "equivalents.toml")
 
-    names = {
-        mutant.new: mutant.name
-        for mutant in mutants.mutants_of("hw/counter.py", SMALL["hw/counter.py"].encode())
-    }
+    every = mutants.mutants_of("hw/counter.py", SMALL["hw/counter.py"].encode())
+    names = {mutant.new: mutant.name for mutant in every}
 
     def run(*changes, explained=()):
         entries = [EXPLAINED.format(new) for new in explained] or ["equivalent = []"]

@@ -7,6 +7,7 @@ from subprocess import CompletedProcess, TimeoutExpired
 import pytest
 
 from tests.benches import bench_module
+from tests.programs import refused
 
 synthesis, place, cases = map(bench_module, ("synthesis", "_place", "_cases"))
 Case = cases.Case
@@ -42,9 +43,7 @@ FOUND = {"seed": 1, "mhz": 60.0, "path": "a to b"}
 
 
 def seeds(*reached):
-    return [
-        {"seed": seed, "mhz": mhz, "path": f"path of {seed}"} for seed, mhz in enumerate(reached)
-    ]
+    return [{"seed": n, "mhz": mhz, "path": f"path of {n}"} for n, mhz in enumerate(reached)]
 
 
 def test_an_interface_is_named_by_four_sizes_with_forwarding_and_adder_if_any():
@@ -124,13 +123,13 @@ def test_what_is_not_routed_says_why(tmp_path, monkeypatch):
     def failed(command, **_):
         return CompletedProcess(command, 1, "", "INFO\nERROR: no place for a block RAM\n")
 
-    expected = {"seed": 3, "mhz": None}
-    found = routing(tmp_path, monkeypatch, late)
-    assert found == {**expected, "path": "not routed within 5 s"}
-    found = routing(tmp_path, monkeypatch, failed)
-    assert found == {**expected, "path": "not routed: ERROR: no place for a block RAM"}
-    found = routing(tmp_path, monkeypatch, None, seconds=0)
-    assert found == {**expected, "path": "not routed: no time was left"}
+    for run, seconds, why in (
+        (late, 5.0, " within 5 s"),
+        (failed, 5.0, ": ERROR: no place for a block RAM"),
+        (None, 0, ": no time was left"),
+    ):
+        found = routing(tmp_path, monkeypatch, run, seconds)
+        assert found == {"seed": 3, "mhz": None, "path": f"not routed{why}"}
 
 
 def test_every_netlist_is_routed_with_every_seed(tmp_path, monkeypatch, capsys):
@@ -173,21 +172,25 @@ def test_every_netlist_is_routed_with_every_seed(tmp_path, monkeypatch, capsys):
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, message, tmp_path, capsys):
     (tmp_path / "file").touch()
-    with pytest.raises(SystemExit) as refused:
-        synthesis.parse(arguments.format(file=tmp_path / "file").split())
-    assert refused.value.code == 2 and message in capsys.readouterr().err
+    words = arguments.format(file=tmp_path / "file").split()
+    assert message in refused(synthesis.parse, words, capsys)
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    """None is missing."""
+    for name in ("missing_yosys", "missing_nextpnr"):
+        monkeypatch.setattr(synthesis, name, lambda: None)
 
 
 @pytest.mark.parametrize("tool", ["pyosys", "nextpnr"])
-def test_a_tool_that_is_missing_is_named_with_what_brings_it(tool, tmp_path, monkeypatch, capsys):
-    for name in ("missing_yosys", "missing_nextpnr"):
-        monkeypatch.setattr(synthesis, name, lambda: None)
+def test_a_tool_that_is_missing_is_named_with_what_brings_it(
+    tool, tools, tmp_path, monkeypatch, capsys
+):
     name = {"pyosys": "missing_yosys", "nextpnr": "missing_nextpnr"}[tool]
     monkeypatch.setattr(synthesis, name, lambda: f"there is no {tool}")
     folder = ["--folder", str(tmp_path)]
-    with pytest.raises(SystemExit) as refused:
-        synthesis.parse([*folder, "--seeds", "1"])
-    assert refused.value.code == 2 and f"there is no {tool}" in capsys.readouterr().err
+    assert f"there is no {tool}" in refused(synthesis.parse, [*folder, "--seeds", "1"], capsys)
     if tool == "nextpnr":
         assert synthesis.parse(folder).seed_numbers == []
 
@@ -200,7 +203,7 @@ def test_nextpnr_is_looked_for_on_the_path(monkeypatch):
 
 
 @pytest.fixture
-def without_tools(tmp_path, monkeypatch):
+def without_tools(tools, tmp_path, monkeypatch):
     """Run main with counts and clocks that are made up; returns what was routed."""
     routed = []
 
@@ -213,11 +216,11 @@ def without_tools(tmp_path, monkeypatch):
     monkeypatch.setattr(synthesis, "route_all", route_all)
     monkeypatch.setattr(synthesis, "synthesise", lambda verilog, family: counts)
     monkeypatch.setattr(Case, "blocks", lambda case: BLOCKS)
-    monkeypatch.setattr(
-        Case, "write_verilog", lambda case, folder: folder / f"{case.ports}_{case.forward_flits}.v"
-    )
-    for name in ("missing_yosys", "missing_nextpnr"):
-        monkeypatch.setattr(synthesis, name, lambda: None)
+
+    def write_verilog(case, folder):
+        return folder / f"{case.ports}_{case.forward_flits}.v"
+
+    monkeypatch.setattr(Case, "write_verilog", write_verilog)
 
     def run(*arguments):
         monkeypatch.setattr("sys.argv", ["synthesis.py", "--folder", str(tmp_path), *arguments])
@@ -245,10 +248,8 @@ def test_each_interface_is_a_line_a_family_and_each_clock_has_its_seeds_below(
     routed = without_tools("--only", "4:16:int32:0", "--seeds", "1")
     assert routed == [("4_0", (1,), 28800.0)]
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:8] for line in lines[1:3]] == [
-        ["ecp5", "4", "128", "int32", "0", "0", "4", "4000"],
-        ["xcup", "4", "128", "int32", "0", "0", "4", "4000"],
-    ]
+    for line, family in zip(lines[1:3], ("ecp5", "xcup"), strict=True):
+        assert line.split()[:8] == [family, "4", "128", "int32", "0", "0", "4", "4000"]
     assert sum("60.0 MHz" in line and line.startswith("ecp5") for line in lines) == 1
     assert "      seed 1: 60.0 MHz, a to b" in lines
 
@@ -260,9 +261,8 @@ def test_without_a_list_every_size_is_measured_and_without_seeds_none_is_routed(
     rows = json.loads(capsys.readouterr().out)["rows"]
     keys = "ports", "flit_bits", "lanes", "wave_width"
     found = [tuple(row[key] for key in keys) for row in rows if row["family"] == "ecp5"]
-    assert found == [
-        (case.ports, 8 * case.flit_bytes, case.lanes, case.wave_width) for case in synthesis.SIZES
-    ]
+    sizes = [(c.ports, 8 * c.flit_bytes, c.lanes, c.wave_width) for c in synthesis.SIZES]
+    assert found == sizes
     assert len(rows) == 2 * len(found) and all(row["path"] is None for row in rows)
 
 
@@ -295,8 +295,6 @@ def test_resources_are_counted_from_the_cells_of_a_netlist(tmp_path, monkeypatch
     assert found == {"lut": 5, "lut_ram": 8, "ff": 4, "block_ram": 2.5, "dsp": 6}
 
 
-def test_seeds_begin_at_0(tmp_path, monkeypatch):
-    for name in ("missing_yosys", "missing_nextpnr"):
-        monkeypatch.setattr(synthesis, name, lambda: None)
+def test_seeds_begin_at_0(tools, tmp_path):
     given = synthesis.parse(["--folder", str(tmp_path), "--seeds", "0,7"])
     assert given.seed_numbers == [0, 7]

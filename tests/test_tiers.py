@@ -37,29 +37,21 @@ def outcome(folder, code, *options, forbid=False, **environment):
     (tests / "test_it.py").write_text("import pytest\n" + code)
     ours = {name for name in os.environ if name.startswith("MULTITREE_")} - {"MULTITREE_CACHE"}
     kept = {name: value for name, value in os.environ.items() if name not in ours}
+    kept |= {"MULTITREE_FORBID_SKIP": "1" if forbid else "0"} | environment
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", folder]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", folder, *options],
-        cwd=folder,
-        env=kept | {"MULTITREE_FORBID_SKIP": "1" if forbid else "0"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, *options], cwd=folder, env=kept, capture_output=True, text=True
     )
     return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", SKIPS.values(), ids=SKIPS)
-def test_a_skip_is_a_failure_that_keeps_its_reason(code, tmp_path):
+def test_a_skip_is_a_failure_that_keeps_its_reason_or_without_the_setting_a_skip(code, tmp_path):
     status, printed = outcome(tmp_path, code, forbid=True)
     assert status in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     assert "nothing may be skipped here" in printed
     assert "no tool" in printed or "no_such_tool" in printed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("code", SKIPS.values(), ids=SKIPS)
-def test_without_the_setting_a_skip_is_a_skip(code, tmp_path):
     status, printed = outcome(tmp_path, code)
     assert status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
     assert "1 skipped" in printed
@@ -145,20 +137,15 @@ def test_each_quarter_runs_cheap_tests_and_a_dear_set_and_all_four_run_everythin
     seen = Counter()
     for number in range(QUARTERS):
         _, printed = outcome(tmp_path, MANY, "-s", "--ci", MULTITREE_QUARTER=str(number))
-        expected = [
-            *ALWAYS,
-            *["dear 1", "dear 2"] * (number == dear),
-            *["long 0"] * (number == long),
-        ]
+        expected = ALWAYS + ["dear 1", "dear 2"] * (number == dear) + ["long 0"] * (number == long)
         assert ran(printed) == expected
         assert f"quarter: {number} of 0 to 3" in printed
         seen.update(expected)
     assert len(seen) == 14 + 4 + 9 + 3 + 1
     _, printed = outcome(tmp_path, MANY, "-s", "--ci", MULTITREE_CI="all")
     assert {*ran(printed)} == {*seen} and "quarter: all" in printed
-    assert re.search(
-        r"\d CPU seconds in 31 tests; the dearest:\n +\d.* of tests/test_it.py", printed
-    )
+    dearest = r"\d CPU seconds in 31 tests; the dearest:\n +\d.* of tests/test_it.py"
+    assert re.search(dearest, printed)
     assert "passed" in printed.strip().splitlines()[-1]
 
 
@@ -256,11 +243,8 @@ def with_limits(folder, *seconds):
 @pytest.mark.parametrize("mark", COSTS)
 def test_a_test_that_costs_more_than_its_marks_allow_fails(mark, tmp_path):
     with_limits(tmp_path, 0.1, 0.35)
-    status, printed = outcome(
-        tmp_path,
-        BURNING.format(mark=mark.replace(" ", "\n")),
-        MULTITREE_CACHE=str(tmp_path / "cache"),
-    )
+    code = BURNING.format(mark=mark.replace(" ", "\n"))
+    status, printed = outcome(tmp_path, code, MULTITREE_CACHE=str(tmp_path / "cache"))
     assert bool(status) == bool(COSTS[mark])
     assert COSTS[mark] in printed
 

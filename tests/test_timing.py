@@ -55,10 +55,8 @@ def test_a_line_samples_what_an_edge_sees(tmp_path):
         "#0\n0!\nb101 #\nb1 %\n0&\n#500\n1!\nb110 #\n#1000\n0!\n"
         "#1500\n1!\n#2000\nb111 #\n#3500\n1!\n"
     )
-    assert waves.read_cycles(tmp_path / "a.vcd", "top") == {
-        "clk": [0, 0, 1, 1],
-        "out": [5, 6, 7, 7],
-    }
+    cycles = waves.read_cycles(tmp_path / "a.vcd", "top")
+    assert cycles == {"clk": [0, 0, 1, 1], "out": [5, 6, 7, 7]}
 
 
 def taken(values, channel):
@@ -88,11 +86,8 @@ def test_every_request_is_answered_once_in_order_and_later(values, channel):
 
 
 def test_there_is_a_credit_for_every_flit_of_a_message(timing, values):
-    flits = [
-        timing.kind(kind)
-        for valid, kind in zip(values["link_0_tx_valid"], values["link_0_tx_kind"], strict=True)
-        if valid
-    ]
+    sent = zip(values["link_0_tx_valid"], values["link_0_tx_kind"], strict=True)
+    flits = [timing.kind(kind) for valid, kind in sent if valid]
     message = [name for name in flits if name in ("HEAD", "BODY", "TAIL", "SINGLE")]
     assert message == ["HEAD", "BODY", "BODY", "BODY", "TAIL"] * 2
     assert sum(values["link_0_tx_credit"]) == len(message)

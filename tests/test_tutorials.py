@@ -41,10 +41,10 @@ import pytest
 from multitree.host import engines
 from multitree.host.cli.main import main as multitree
 from multitree.sim.cocotb.simulators import missing
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.every_set
 
-ROOT = Path(__file__).resolve().parent.parent
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 NEEDS = {
     "rtl": lambda: engines.why_not("rtl"),
@@ -63,33 +63,15 @@ class TutorialError(AssertionError):
 
 @dataclass
 class Step:
-    """Something to run or to write, and what it is shown to print.
+    """Something to run or to write, and what it is shown to print."""
 
-    Parameters
-    ----------
-    kind : str
-        "console", "python", "file" or "needs".
-    text : str
-        The command, the code, the file's content or what is needed.
-    line : int
-        Line of the text, from 1.
-    shown : list of str
-        Lines that it prints.
-    place : int
-        Number of lines before `shown`.
-    fenced : bool
-        Whether `shown` has a block, so that it can be replaced.
-    name : str
-        Of the file.
-    """
-
-    kind: str
-    text: str
-    line: int
-    shown: list[str] = field(default_factory=list)
-    place: int = 0
-    fenced: bool = True
-    name: str = ""
+    kind: str  # "console", "python", "file" or "needs"
+    text: str  # the command, the code, the file's content or what is needed
+    line: int  # of the text, from 1
+    shown: list[str] = field(default_factory=list)  # lines that it prints
+    place: int = 0  # number of lines before them
+    fenced: bool = True  # whether they have a block, so that they can be replaced
+    name: str = ""  # of the file
 
 
 def steps_of(lines):
@@ -147,16 +129,10 @@ def command_output(command):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             return multitree(shlex.split(command)[1:]), printed.getvalue()
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", FUNCTIONS + command],
-        env=os.environ | {"PYTHON": sys.executable},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=600,
-    )
+    words = ["bash", "-o", "pipefail", "-c", FUNCTIONS + command]
+    outputs = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    environment = os.environ | {"PYTHON": sys.executable}
+    done = subprocess.run(words, env=environment, text=True, timeout=600, **outputs)
     return done.returncode, done.stdout
 
 
@@ -225,11 +201,15 @@ def rewritten(text):
     return "\n".join(lines)
 
 
+@pytest.fixture
+def in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorial_prints_what_it_shows(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_tutorial_prints_what_it_shows(path, in_a_folder):
     check(path.read_text())
 
 
@@ -299,29 +279,25 @@ WRONG = {
 }
 
 
-def test_what_is_shown_is_compared(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_shown_is_compared(in_a_folder):
     check(RIGHT)
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_tutorial_that_shows_something_else_fails(wrong, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_tutorial_that_shows_something_else_fails(wrong, in_a_folder):
     old, new, says = WRONG[wrong]
     assert RIGHT.count(old) == 1
     with pytest.raises(TutorialError, match=says):
         check(RIGHT.replace(old, new))
 
 
-def test_what_differs_is_written_and_the_rest_kept(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_differs_is_written_and_the_rest_kept(in_a_folder):
     changed = RIGHT.replace("[3, 4]", "[3, 5]").replace("\n1,2\n$", "\n1,3\n$")
     assert rewritten(changed) == RIGHT.replace("[3, 4]", "[3, 5]").replace("\n7\n", "\n8\n")
     assert rewritten(RIGHT.replace("```text\n7\n```\n\n", "")) == RIGHT
 
 
-def test_what_is_missing_skips_the_rest_and_is_the_reason(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_missing_skips_the_rest_and_is_the_reason(in_a_folder, monkeypatch):
     monkeypatch.setitem(NEEDS, "torch", lambda: "no torch")
     needing = RIGHT.replace("So:\n", "") + "\n<!-- needs: torch -->\n\n```python\n1 / 0\n```\n"
     with pytest.raises(pytest.skip.Exception, match=r"untested from line \d+ on: no torch"):

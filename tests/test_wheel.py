@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.repository import ROOT
+
 # Nothing of this clone is found by a path that was set for it.
 BARE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 FIRST_STEP = """
@@ -28,14 +29,8 @@ with multitree.Communicator(multitree.torus(2, 2), algorithm="multitree", engine
 
 def run(*command, folder):
     """Run a command and return what it prints; what it complains about goes into the failure."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=BARE,
-    )
+    words = [str(part) for part in command]
+    done = subprocess.run(words, cwd=folder, env=BARE, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
