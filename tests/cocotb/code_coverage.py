@@ -33,20 +33,7 @@ RIGHT_LOOP = f"j < VL_EDATASIZE && {WRONG_LOOP}"
 
 
 class Run:
-    """The benches, run once in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        Empty.
-    build_args : sequence of str
-        More arguments for Verilator.
-
-    Attributes
-    ----------
-    functional : Coverage
-        The bins, of all benches together.
-    """
+    """The benches, run once in an empty folder; `functional` has the bins of all together."""
 
     def __init__(self, folder, build_args=BUILD_ARGS):
         self._folder = folder
@@ -79,15 +66,8 @@ def run_benches(verilog, folder, build_args):
     # What is beside the generated files is included first.
     header = (verilator_home() / "include" / HEADER).read_text()
     (build / HEADER).write_text(count_toggles_right(header))
-    run_bench(
-        "verilator",
-        verilog=verilog,
-        top=MODULE_NAME,
-        bench=BENCHES,
-        folder=folder,
-        build_args=build_args,
-        inside=INSIDE,
-    )
+    options = {"build_args": build_args, "inside": INSIDE}
+    run_bench("verilator", verilog, folder, top=MODULE_NAME, bench=BENCHES, **options)
     functional = bins()
     for path in folder.glob("coverage*.json"):
         functional.merge(path)

@@ -12,21 +12,13 @@ TABLE = Path(__file__).with_name("coverage_exclusions.toml")
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Points that the table names, and why they cannot be reached.
+    """Points that the table names, and in one sentence why they cannot be reached."""
 
-    Parameters
-    ----------
-    module, what : str
-        Regular expressions of all of a point's `module` and `what`.
-    reason : str
-        In one sentence.
-    bits : tuple of (int, int), optional
-        The highest and the lowest bit of the signal.
-    """
-
+    # Regular expressions of all of a point's `module` and `what`.
     module: str
     what: str
     reason: str
+    # The highest and the lowest one of the signal.
     bits: tuple[int, int] | None = None
 
     def __str__(self):
@@ -43,26 +35,15 @@ class Exclusion:
 
 @dataclass(frozen=True)
 class Settled:
-    """What is left of the points.
-
-    Parameters
-    ----------
-    counted : list of Point
-        Those that are not excluded.
-    named : list of int
-        How many points each exclusion names.
-    num_constant : int
-        Bits that stand still in the netlist as it is, each way.
-    num_following : int
-        Those that stand still because others do that are named.
-    errors : list of str
-        Exclusions that name nothing that was missed, or points that were reached.
-    """
+    """What is left of the points: `counted`, and how many are excluded and why."""
 
     counted: list
+    # How many points each exclusion names.
     named: list
+    # Bits that stand still in the netlist as it is, each way, and because named ones do.
     num_constant: int
     num_following: int
+    # Exclusions that name nothing that was missed, or points that were reached.
     errors: list
 
 
@@ -82,16 +63,6 @@ def settle(points, exclusions, netlist):
     A signal that is named is taken to stay at 0, with all that then stands still in the netlist:
     its other names, and what is computed of it. So a wrong entry shows: something that follows was
     reached.
-
-    Parameters
-    ----------
-    points : list of Point
-    exclusions : list of Exclusion
-    netlist : Netlist
-
-    Returns
-    -------
-    Settled
     """
     named = {e: [point for point in points if e.matches(point)] for e in exclusions}
     errors = [

@@ -44,14 +44,7 @@ write_json bits.json
 
 
 class Netlist:
-    """A design without hierarchy, whose signals have the names that a simulator shows.
-
-    Parameters
-    ----------
-    verilog : str
-    top : str
-        Module on top.
-    """
+    """A design without hierarchy, whose signals have the names that a simulator shows."""
 
     def __init__(self, verilog, top):
         self._top = top
@@ -75,10 +68,7 @@ class Netlist:
     def bits(self, ties=()):
         """What every bit is by its signal's name: "0", "1", "x", or the number of its net.
 
-        Parameters
-        ----------
-        ties : iterable of (str, int)
-            Bits, by signal and number, that are taken to be 0 whatever drives them.
+        `ties` are bits (signal, number) that are taken to be 0 whatever drives them.
         """
         tied, lines = {self._nets[name][bit] for name, bit in ties}, []
         # A tie cuts a signal off from its other names: each has one of its own.

@@ -10,30 +10,15 @@ __all__ = ["Point", "by_module", "read_points", "runs_of", "share", "unreached"]
 
 @dataclass(frozen=True)
 class Point:
-    """Something that Verilator counts.
+    """A line (a branch is one, too) or a toggle, and how often Verilator saw it reached."""
 
-    Parameters
-    ----------
-    module : str
-        Module, without the numbers that tell equal ones apart.
-    kind : str
-        "line" (a branch is one, too) or "toggle".
-    what : str
-        The signal of a toggle, without its bit; else the branch and the line of Verilog.
-    count : int
-        How often it was reached.
-    instance : str
-        Path of the instance, `*` for the numbers of those that are counted together.
-    bit : int
-        Of the signal.
-    edge : str
-        "0->1" or "1->0" of a toggle.
-    """
-
+    # Without the numbers that tell equal modules apart.
     module: str
     kind: str
+    # The signal of a toggle, without its bit; else the branch and the line of Verilog.
     what: str
     count: int
+    # Path, with `*` for the numbers of instances that are counted together.
     instance: str = ""
     bit: int = 0
     edge: str = ""
@@ -42,15 +27,7 @@ class Point:
 def read_points(path, verilog):
     """Points of a coverage.dat, which has one of `\\1key\\2value...` and a count on each line.
 
-    Parameters
-    ----------
-    path : Path
-    verilog : str
-        The text that was built: a point names but the number of its line, which moves.
-
-    Returns
-    -------
-    list of Point
+    They have the lines of the Verilog that was built: a file has but their numbers, which move.
     """
     lines, points = verilog.splitlines(), []
     for line in Path(path).read_text(errors="replace").splitlines():

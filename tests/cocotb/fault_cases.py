@@ -37,47 +37,23 @@ FAULT_RECORDS = (int("5A" * 12, 16), int("A5" * 12, 16))
 
 @dataclass(frozen=True)
 class Case:
-    """One thing that goes wrong.
-
-    Parameters
-    ----------
-    code : FaultCode
-        What it has to end in.
-    flows : tuple of FlowPlan
-        What the table has.
-    awaited : Awaited, optional
-        What the fault has to tell.
-    op : str, optional
-        Of the message that is at fault.
-    packets : bool
-        Heads for each sub-message.
-    change : callable, optional
-        Takes the register writes and returns what is written.
-    table : callable, optional
-        Takes the table and returns the one that is loaded.
-    act : callable, optional
-        Takes the environment before the table is loaded.
-    then : tuple of (address, value)
-        Register writes between commit and start.
-    poke : callable, optional
-        Takes the interface between commit and start.
-    later : callable, optional
-        Takes the environment some cycles after the start.
-    reporter, record : int
-        Port whose neighbour reports a fault, and what it says of it.
-    """
+    """One thing that goes wrong, in the order in which it does, and what it has to end in."""
 
     code: FaultCode
     flows: tuple = (INNER, ROOT, LEAF)
+    # What the fault has to tell, and the op of the message that is at fault.
     awaited: Awaited | None = None
     op: str | None = None
     packets: bool = False
+    # From the register writes and the table to what is written and loaded.
     change: Callable = lambda writes: writes
     table: Callable = lambda table: table
+    # Before the table is loaded; between commit and start; some cycles after the start.
     act: Callable = lambda env: None
     then: tuple = ()
     poke: Callable = lambda dut: None
     later: Callable = lambda env: None
+    # Port whose neighbour reports a fault, and what it says of it.
     reporter: int = 0
     record: int = 0
 

@@ -8,24 +8,8 @@ from tests.repository import ROOT
 SEED = 2021
 
 
-def run_bench(simulator, *, verilog, top, bench, folder, build_args=(), inside=()):
-    """Build `verilog` and run every test of `tests.cocotb.benches.<bench>` on its module `top`.
-
-    Parameters
-    ----------
-    simulator : str
-        "icarus" or "verilator".
-    verilog : str
-        Text of the whole design.
-    top : str
-        Module that the bench drives.
-    bench : str or tuple of str
-        Name of the bench's Python module, or of several that run one after the other.
-    folder : Path
-        Where to build, and where benches write their files.
-    build_args, inside
-        As for `simulate`.
-    """
+def run_bench(simulator, verilog, folder, *, bench, top="network", **options):
+    """Build Verilog and run every test of a bench, or of several in turn, on its module `top`."""
     lack = missing(simulator)
     if lack:
         pytest.skip(f"{bench} on {simulator}: {lack}")
@@ -40,9 +24,8 @@ def run_bench(simulator, *, verilog, top, bench, folder, build_args=(), inside=(
             modules=[f"tests.cocotb.benches.{name}" for name in benches],
             folder=folder,
             seed=SEED,
-            build_args=build_args,
-            inside=inside,
             python_path=ROOT,
+            **options,
         )
     except BenchError as error:
         pytest.fail(str(error), pytrace=False)

@@ -53,28 +53,27 @@ BLOCK_RUNS = [
 @pytest.mark.parametrize(("bench", "simulator"), BLOCK_RUNS)
 def test_a_block_of_the_interface_passes_its_bench(bench, simulator, tmp_path):
     verilog = generate(BLOCKS[bench](), name="block")
-    run_bench(simulator, verilog=verilog, top="block", bench=bench, folder=tmp_path)
+    run_bench(simulator, verilog, tmp_path, top="block", bench=bench)
 
 
 @pytest.mark.long
 @interfaces_on_each_simulator
 def test_four_interfaces_on_a_torus_pass_their_bench(simulator, tmp_path):
     verilog = network_verilog(cached_verilog(Interface, CONFIG, name=MODULE_NAME))
-    run_bench(simulator, verilog=verilog, top="network", bench="bench_network", folder=tmp_path)
+    run_bench(simulator, verilog, tmp_path, bench="bench_network")
 
 
 @pytest.mark.long
 @interfaces_on_each_simulator
 def test_two_interfaces_with_axi_memories_pass_their_bench(simulator, tmp_path):
     verilog = pair_verilog(cached_verilog(AxiInterface, PAIR_CONFIG, name=AXI_MODULE_NAME))
-    run_bench(simulator, verilog=verilog, top="network", bench="bench_axi_pair", folder=tmp_path)
+    run_bench(simulator, verilog, tmp_path, bench="bench_axi_pair")
 
 
 @pytest.mark.long
 @interfaces_on_each_simulator
 def test_four_interfaces_with_axi_memories_behind_a_switch_pass_their_bench(simulator, tmp_path):
-    options = {"top": "network", "bench": "bench_axi_star", "folder": tmp_path}
-    run_bench(simulator, verilog=star_verilog(), **options)
+    run_bench(simulator, star_verilog(), tmp_path, bench="bench_axi_star")
 
 
 @pytest.mark.long
@@ -87,7 +86,7 @@ def test_what_is_written_for_a_fat_tree_passes_its_bench_with_a_clock_for_the_sw
     sources = [file for file in delivery.files if file.name.endswith(".v")]
     text = "".join(file.text for file in sources if file.role != "test bench")
     verilog = text + RESET.read_text() + crossed_top(text, topology, config)
-    run_bench(simulator, verilog=verilog, top="network", bench="bench_crossed", folder=tmp_path)
+    run_bench(simulator, verilog, tmp_path, bench="bench_crossed")
 
 
 PARTNERS = {
@@ -110,4 +109,4 @@ def test_one_interface_among_partners_in_python_passes_its_bench(spec, simulator
     case = {"topology": spec, "algorithm": "multitree", "rank": rank, "config": asdict(config)}
     (tmp_path / "case.json").write_text(json.dumps(case))
     verilog = cached_verilog(Interface, config, name=MODULE_NAME)
-    run_bench(simulator, verilog=verilog, top=MODULE_NAME, bench="bench_partner", folder=tmp_path)
+    run_bench(simulator, verilog, tmp_path, top=MODULE_NAME, bench="bench_partner")

@@ -5,9 +5,10 @@ import logging
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
+
+from tests.cocotb.models.driving import reset
 
 NUM_REGISTERS, NUM_ACCESSES = 16, 300
 REFUSED = 4 * (NUM_REGISTERS - 1)
@@ -45,27 +46,21 @@ class Registers:
 def pauses():
     """A manager's pauses, without end."""
     while True:
-        yield from (random.random() < 0.4 for _ in range(8))
+        yield random.random() < 0.4
 
 
 async def start(dut, *, pausing):
     """Clock, reset, registers and manager."""
     logging.getLogger("cocotb.dut").setLevel(logging.WARNING)
-    dut.rst.value = 1
-    dut.response_done.value = 0
-    cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
     registers = Registers(dut)
     cocotb.start_soon(registers.serve())
     manager = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "bus"), dut.clk, dut.rst)
     if pausing:
         write, read = manager.write_if, manager.read_if
-        for channel in (write.aw_channel, write.w_channel, write.b_channel):
+        channels = write.aw_channel, write.w_channel, write.b_channel
+        for channel in (*channels, read.ar_channel, read.r_channel):
             channel.set_pause_generator(pauses())
-        for channel in (read.ar_channel, read.r_channel):
-            channel.set_pause_generator(pauses())
-    for _ in range(3):
-        await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await reset(dut, response_done=0)
     return registers, manager
 
 

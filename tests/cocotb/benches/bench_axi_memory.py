@@ -3,10 +3,11 @@
 import random
 
 import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, ReadOnly
+from cocotb.triggers import FallingEdge
 
 from multitree.sim.cocotb.memory import AxiMemory
+from multitree.sim.cocotb.pins import until
+from tests.cocotb.models.driving import at_once, offer, reset
 
 SIZES = {"address_width": 10, "flit_bytes": 16, "depth": 64}
 FLIT_BYTES, NUM_FLITS = SIZES["flit_bytes"], 1 << SIZES["address_width"]
@@ -14,7 +15,7 @@ SLOWEST_CYCLES = 20000
 
 
 class Client:
-    """Reads and writes through the two channels, and notes what comes back."""
+    """Notes what comes back through the two channels."""
 
     def __init__(self, dut):
         self._dut = dut
@@ -32,48 +33,16 @@ class Client:
             self.num_acks += int(dut.write_ack.value)
             self.num_write_errors += int(dut.write_error.value)
 
-    async def ask(self, name, requests, *, pause_chance):
-        """Offer (address, data) pairs to a channel until all are taken; returns the cycles."""
-        dut, cycles = self._dut, 0
-        valid, ready = getattr(dut, f"{name}_valid"), getattr(dut, f"{name}_ready")
-        for address, data in requests:
-            while random.random() < pause_chance:
-                valid.value = 0
-                await FallingEdge(dut.clk)
-            valid.value = 1
-            getattr(dut, f"{name}_address").value = address
-            if name == "write":
-                dut.write_data.value = data
-            taken = False
-            while not taken:
-                # Ready hangs on the address in the same cycle: look once it has settled.
-                await ReadOnly()
-                taken = ready.value == 1
-                await FallingEdge(dut.clk)
-                cycles += 1
-        valid.value = 0
-        return cycles
-
     async def until(self, condition):
         """Wait for something, not for ever."""
-        for _ in range(SLOWEST_CYCLES):
-            if condition():
-                return
-            await FallingEdge(self._dut.clk)
-        raise AssertionError(f"nothing within {SLOWEST_CYCLES} cycles")
+        await until(self._dut.clk, condition, most_cycles=SLOWEST_CYCLES, what="nothing")
 
 
 async def start(dut, *, pause_chance):
     """Clock, reset, memory, client."""
     memory = AxiMemory(dut, random.randbytes(FLIT_BYTES * NUM_FLITS), pause_chance=pause_chance)
-    dut.rst.value = 1
-    dut.read_valid.value = 0
-    dut.write_valid.value = 0
-    cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
     memory.serve("m_axi")
-    for _ in range(3):
-        await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await reset(dut, read_valid=0, write_valid=0)
     client = Client(dut)
     cocotb.start_soon(client.watch())
     return memory, client
@@ -83,6 +52,16 @@ def flit(memory, address):
     """A flit of memory as an integer."""
     place = FLIT_BYTES * address
     return int.from_bytes(memory.image[place : place + FLIT_BYTES], "little")
+
+
+def reads_of(places):
+    """Requests to read."""
+    return [{"address": place} for place in places]
+
+
+def writes_of(model):
+    """Requests to write what is given by address."""
+    return [{"address": place, "data": data} for place, data in model]
 
 
 def addresses(count):
@@ -100,10 +79,10 @@ async def what_was_written_is_read_whatever_stalls(dut, pause_bus, pause_client)
     _, client = await start(dut, pause_chance=pause_bus)
     places = addresses(150)
     writes = [(place, random.getrandbits(8 * FLIT_BYTES)) for place in places]
-    await client.ask("write", writes, pause_chance=pause_client)
+    await offer(dut, "write", writes_of(writes), pause_chance=pause_client)
     await client.until(lambda: client.num_acks == len(writes))
     model = dict(writes)
-    await client.ask("read", [(place, 0) for place in places], pause_chance=pause_client)
+    await offer(dut, "read", reads_of(places), pause_chance=pause_client)
     await client.until(lambda: len(client.data) == len(places))
     assert client.data == [model[place] for place in places]
     assert not any(client.read_errors) and not client.num_write_errors
@@ -113,12 +92,8 @@ async def what_was_written_is_read_whatever_stalls(dut, pause_bus, pause_client)
 async def both_directions_move_a_flit_per_cycle(dut):
     memory, client = await start(dut, pause_chance=0.0)
     right = [flit(memory, place) for place in range(400)]
-    writes = [(512 + place, place) for place in range(400)]
-    tasks = [
-        cocotb.start_soon(client.ask("read", [(k, 0) for k in range(400)], pause_chance=0.0)),
-        cocotb.start_soon(client.ask("write", writes, pause_chance=0.0)),
-    ]
-    cycles = [await task for task in tasks]
+    writes = writes_of((512 + place, place) for place in range(400))
+    cycles = await at_once([offer(dut, "read", reads_of(range(400))), offer(dut, "write", writes)])
     await client.until(lambda: client.num_acks == len(client.data) == 400)
     dut._log.warning("cycles of 400 reads and 400 writes: %s", cycles)
     assert max(cycles) <= 404
@@ -130,11 +105,11 @@ async def both_directions_move_a_flit_per_cycle(dut):
 async def what_memory_refuses_is_an_error_and_everything_else_is_done(dut):
     memory, client = await start(dut, pause_chance=0.2)
     memory.broken_reads = memory.broken_writes = range(100 * FLIT_BYTES, 120 * FLIT_BYTES)
-    reads = [(place, 0) for place in range(90, 130)]
-    await client.ask("read", reads, pause_chance=0.1)
-    await client.until(lambda: len(client.data) == len(reads))
-    assert client.read_errors == [int(100 <= place < 120) for place, _ in reads]
-    await client.ask("write", [(110, 1), (300, 2)], pause_chance=0.0)
+    places = range(90, 130)
+    await offer(dut, "read", reads_of(places), pause_chance=0.1)
+    await client.until(lambda: len(client.data) == len(places))
+    assert client.read_errors == [int(100 <= place < 120) for place in places]
+    await offer(dut, "write", writes_of([(110, 1), (300, 2)]))
     # The refused one is acknowledged, too, behind its error.
     await client.until(lambda: client.num_acks == 2)
     assert (client.num_write_errors, flit(memory, 300)) == (1, 2)

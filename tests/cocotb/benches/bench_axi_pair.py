@@ -4,14 +4,14 @@ import random
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
-from multitree.cocotb import AxiMemory, RegisterHost, as_flits, draw_buffers
+from multitree.cocotb import RegisterHost, as_flits, draw_buffers
 from multitree.nic.driver.commands import RESET, START, RunSettings
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.driver.table import compile_table
 from multitree.topology.schedules.execute import execute
+from tests.cocotb.models.driving import at_once, axi_memories, cleared, reset
 from tests.cocotb.models.network import LATENCY_CYCLES, PAIR_CONFIG, PAIR_SCHEDULE
 
 NUM_ELEMENTS = 203
@@ -23,19 +23,9 @@ NUM_CYCLES = 30000
 
 async def start(dut, buffers, *, pause_chance):
     """Clock, reset until the links are empty, hosts, memories; returns the last two."""
-    dut.rst.value = 1
-    cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
     hosts = [RegisterHost(dut, f"rank_{rank}_", rank=rank) for rank in range(2)]
-    memories = []
-    for rank, row in enumerate(buffers):
-        before = bytes(BASE * PAIR_CONFIG.flit_bytes)
-        memory = AxiMemory(dut, before + flits_of(row).tobytes(), pause_chance=pause_chance)
-        memory.serve(f"rank_{rank}_m_axi_0_send")
-        memory.serve(f"rank_{rank}_m_axi_0_receive")
-        memories.append(memory)
-    await ClockCycles(dut.clk, 2 * LATENCY_CYCLES)
-    await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    memories = axi_memories(dut, map(image_of, buffers), pause_chance=pause_chance)
+    await reset(dut, cycles=2 * LATENCY_CYCLES)
     await FallingEdge(dut.clk)
     return hosts, memories
 
@@ -45,9 +35,10 @@ def draw(dtype, seed):
     return draw_buffers((2, NUM_ELEMENTS), dtype, np.random.default_rng(seed))
 
 
-def flits_of(row):
-    """Bytes of a buffer."""
-    return as_flits(row, NUM_FLITS, PAIR_CONFIG.flit_bytes)
+def image_of(row):
+    """Bytes of a memory with a buffer."""
+    flits = as_flits(row, NUM_FLITS, PAIR_CONFIG.flit_bytes)
+    return bytes(BASE * PAIR_CONFIG.flit_bytes) + flits.tobytes()
 
 
 def settings(dtype, **limits):
@@ -66,18 +57,11 @@ async def run_both(hosts, how):
     return await at_once(run(rank, host) for rank, host in enumerate(hosts))
 
 
-async def at_once(coroutines):
-    """Run some at the same time; returns what they do."""
-    tasks = [cocotb.start_soon(coroutine) for coroutine in coroutines]
-    return [await task for task in tasks]
-
-
 def check(memories, buffers):
     """Hold both memories, whole, against the definition."""
     right = execute(PAIR_SCHEDULE, buffers, flit_bytes=PAIR_CONFIG.flit_bytes)
     for row, memory in zip(right, memories, strict=True):
-        whole = bytes(BASE * PAIR_CONFIG.flit_bytes) + flits_of(row).tobytes()
-        assert bytes(memory.image) == whole
+        assert bytes(memory.image) == image_of(row)
 
 
 @cocotb.test()
@@ -113,8 +97,7 @@ async def a_reset_lasts_until_the_buses_have_answered_and_leaves_nothing_behind(
     for memory in memories:
         memory.pause_chance = 0.5
     for host, memory, content in zip(hosts, memories, contents, strict=True):
-        while await host.status("busy"):
-            pass
+        await cleared(host, "busy")
         memory.image[:] = content
     assert await run_both(hosts, settings("int32")) == [True, True]
     check(memories, buffers)

@@ -4,16 +4,16 @@ import random
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 
-from multitree.cocotb import AxiMemory, RegisterHost, as_flits, draw_buffers
+from multitree.cocotb import RegisterHost, as_flits, draw_buffers
 from multitree.nic.driver.commands import RESET, START, RunSettings, origin_of
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.driver.table import compile_table
 from multitree.topology.collectives import Op
 from multitree.topology.schedules.execute import execute
-from tests.cocotb.benches.bench_axi_pair import NUM_ELEMENTS, NUM_FLITS, at_once
+from tests.cocotb.benches.bench_axi_pair import NUM_ELEMENTS, NUM_FLITS
+from tests.cocotb.models.driving import at_once, axi_memories, cleared, reset
 from tests.cocotb.models.network import LATENCY_CYCLES, STAR_CONFIG, STAR_SCHEDULE
 
 NUM_RANKS = STAR_SCHEDULE.topology.num_ranks
@@ -48,13 +48,8 @@ class Star:
         self.buffers = draw_buffers(
             (NUM_RANKS, NUM_ELEMENTS), "float32", np.random.default_rng(random.getrandbits(32))
         )
-        self.memories = []
-        for rank, table in enumerate(TABLES):
-            nothing = bytes(FLIT_BYTES * (BASE + table.end_flits + 1))
-            memory = AxiMemory(dut, nothing, pause_chance=pause_chance)
-            memory.serve(f"rank_{rank}_m_axi_0_send")
-            memory.serve(f"rank_{rank}_m_axi_0_receive")
-            self.memories.append(memory)
+        nothing = [bytes(FLIT_BYTES * (BASE + table.end_flits + 1)) for table in TABLES]
+        self.memories = axi_memories(dut, nothing, pause_chance=pause_chance)
         self.fill()
 
     def fill(self):
@@ -65,14 +60,9 @@ class Star:
 
     async def start(self):
         """Clock, and reset until the links are empty."""
-        dut = self.dut
-        dut.rst.value = dut.switch_4_rst.value = 1
-        dut.switch_4_number.value = NUM_RANKS
-        cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
-        await ClockCycles(dut.clk, 2 * LATENCY_CYCLES)
-        await FallingEdge(dut.clk)
-        dut.rst.value = dut.switch_4_rst.value = 0
-        await FallingEdge(dut.clk)
+        resets = ("rst", "switch_4_rst")
+        await reset(self.dut, cycles=2 * LATENCY_CYCLES, resets=resets, switch_4_number=NUM_RANKS)
+        await FallingEdge(self.dut.clk)
 
     async def load(self):
         """Load and commit all tables."""
@@ -117,8 +107,7 @@ class Star:
         for host, memory in zip(self.hosts, self.memories, strict=True):
             memory.pause_chance = 0.3
             memory.broken_reads = memory.broken_writes = range(0)
-            while await host.status("busy"):
-                pass
+            await cleared(host, "busy")
         self.dut.switch_4_rst.value = 0
         self.fill()
         return busy

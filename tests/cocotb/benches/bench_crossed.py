@@ -15,6 +15,7 @@ from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.pins import run_models
 from multitree.sim.cocotb.register_host import RegisterHost
 from tests.cocotb.models.crossed import CROSSED
+from tests.cocotb.models.driving import at_once
 
 TOPOLOGY, CONFIG = CROSSED["fat_tree"]
 SCHEDULE = build(TOPOLOGY, "multitree")
@@ -79,8 +80,7 @@ async def all_reduce(dut, switch_period_ps):
             assert await host.run(NUM_CYCLES), await host.fault()
             await host.acknowledge()
 
-    for task in [cocotb.start_soon(run(rank)) for rank in range(NUM_RANKS)]:
-        await task
+    await at_once(map(run, range(NUM_RANKS)))
     wanted = buffers
     for _ in range(TIMES):
         wanted = execute(SCHEDULE, wanted, flit_bytes=CONFIG.flit_bytes)

@@ -1,7 +1,6 @@
 """What hosts seldom do: any word in a register, any table, counts near their end."""
 
 import itertools
-import random
 
 import cocotb
 from cocotb.triggers import ClockCycles
@@ -26,6 +25,7 @@ from multitree.nic.driver.registers import (
 from multitree.sim.cocotb.case import STALLS
 from tests.cocotb.benches.bench_random import draw_settings, load_and_start
 from tests.cocotb.bins import bins
+from tests.cocotb.models.driving import cleared
 from tests.cocotb.models.environment import CONFIG, Environment
 from tests.cocotb.models.random_table import Round, draw_plan
 
@@ -40,11 +40,8 @@ ILLEGAL_ROW, ILLEGAL_FLOW = 1 << 22, 1 << 4
 
 
 async def begin(dut):
-    """An environment of a seed that is printed, whose links are up."""
-    seed = random.getrandbits(32)
-    dut._log.warning("seed %d", seed)
-    env = Environment(dut, bins(), seed)
-    await env.start()
+    """An environment whose links are up."""
+    env = await Environment.started(dut, bins())
     env.choose_stalls(STALLS[:2])
     return env
 
@@ -66,8 +63,7 @@ async def every_register_keeps_any_word(dut):
     for _ in range(NUM_WORDS):
         drawn = {name: env.rng.getrandbits(32) for name in writable()}
         for words in (drawn, {name: word ^ LAST_COUNT for name, word in drawn.items()}):
-            for name, word in words.items():
-                await env.host.write(ADDRESS[name], word)
+            await env.host.write_all((ADDRESS[name], word) for name, word in words.items())
             for name, word in words.items():
                 assert await env.host.read(name) == word, name
     for name, word in identity(CONFIG).items():
@@ -108,10 +104,8 @@ def entry_writes(row, flow):
 
 async def refused(env, writes):
     """What a commit of some words ends in; then the interface is reset."""
-    for address, value in (*writes, COMMIT):
-        await env.host.write(address, value)
-    while await env.host.status("busy"):
-        pass
+    await env.host.write_all((*writes, COMMIT))
+    await cleared(env.host, "busy")
     code = (await env.host.fault()).code
     await env.reset(env.rng.getrandbits(32))
     return code
@@ -151,10 +145,8 @@ async def an_empty_table_does_not_start_with_any_settings(dut):
             [env.rng.getrandbits(32) for _ in range(TABLE_WINDOW.words)],
             [env.rng.getrandbits(32) for _ in range(FLOW_WINDOW.words)],
         )
-        for address, value in (*writes, COMMIT, START):
-            await env.host.write(address, value)
-        while await env.host.status("busy"):
-            pass
+        await env.host.write_all((*writes, COMMIT, START))
+        await cleared(env.host, "busy")
         assert (await env.host.fault()).code == FaultCode.SETTINGS_ILLEGAL
         await env.reset(env.rng.getrandbits(32))
 
@@ -181,8 +173,7 @@ async def the_counts_of_a_collective_go_round(dut):
         now.play(env.model, env.data_rng)
         env.rounds.append(now)
         await load_and_start(env, now, None)
-        while await env.host.status("locked"):
-            pass
+        await cleared(env.host, "locked")
         await ClockCycles(dut.clk, 5)
         set_to_last(dut)
         await env.until(lambda: dut.irq.value == 1)

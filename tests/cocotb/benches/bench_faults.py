@@ -1,6 +1,5 @@
 """Everything that can go wrong around an interface ends in the fault of its name."""
 
-import random
 from dataclasses import replace
 
 import cocotb
@@ -14,6 +13,7 @@ from multitree.sim.cocotb.case import STALLS
 from multitree.topology.collectives import OPS
 from tests.cocotb.bins import bins
 from tests.cocotb.fault_cases import cases
+from tests.cocotb.models.driving import cleared
 from tests.cocotb.models.environment import Environment
 from tests.cocotb.models.random_table import Round
 
@@ -46,13 +46,11 @@ async def play(env, case):
     await env.host.write(ADDRESS["RANK"], plan.table.rank)
     case.act(env)
     env.rounds.append(now)
-    for address, value in case.change([*table_writes(plan.table), *run_writes(settings), COMMIT]):
-        await env.host.write(address, value)
-    while await env.host.status("locked"):
-        pass
+    writes = [*table_writes(plan.table), *run_writes(settings), COMMIT]
+    await env.host.write_all(case.change(writes))
+    await cleared(env.host, "locked")
     case.poke(env.dut)
-    for address, value in (*case.then, START):
-        await env.host.write(address, value)
+    await env.host.write_all((*case.then, START))
     await ClockCycles(env.dut.clk, env.rng.randrange(20, 30))
     case.later(env)
     await env.until(lambda: env.dut.irq.value == 1)
@@ -76,10 +74,7 @@ async def check_fault_record(env, case, rank, fault):
 
 @cocotb.test()
 async def what_goes_wrong_ends_in_the_fault_of_its_name(dut):
-    seed = random.getrandbits(32)
-    dut._log.warning("seed %d", seed)
-    env = Environment(dut, COVERAGE, seed)
-    await env.start()
+    env = await Environment.started(dut, COVERAGE)
     failed = []
     for number, case in enumerate(cases()):
         fault = await play(env, case)

@@ -3,8 +3,9 @@
 import random
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
+
+from tests.cocotb.models.driving import reset
 
 LATENCY_CYCLES, DEPTH, FLIT_BITS = 7, 24, 128
 FLITS = 400
@@ -12,14 +13,7 @@ FLITS = 400
 
 async def start(dut):
     """Clock and reset, until the registers of the link have been reset too."""
-    dut.i_valid.value = 0
-    dut.i_payload.value = 0
-    dut.o_ready.value = 0
-    dut.rst.value = 1
-    cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
-    for _ in range(3):
-        await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await reset(dut, i_valid=0, i_payload=0, o_ready=0)
 
 
 async def transfer(dut, flits, *, send_chance=1.0, take_chance=1.0, num_cycles=20000):

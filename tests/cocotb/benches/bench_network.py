@@ -9,6 +9,7 @@ import numpy as np
 from multitree.cocotb import NetworkBench, Upcoming, draw_buffers
 from multitree.nic.driver.faults import Awaited, DeviceError, FaultCode
 from multitree.topology.schedules.execute import execute
+from tests.cocotb.models.driving import at_once
 from tests.cocotb.models.network import CONFIG, SCHEDULE
 
 NUM_ELEMENTS = 203
@@ -73,8 +74,7 @@ async def a_rank_that_never_starts_ends_in_a_named_fault_of_all_others(dut):
         assert not await rank.host.run(5000)
         return await rank.host.fault()
 
-    tasks = [cocotb.start_soon(run(rank)) for rank in bench.ranks]
-    faults = [await task for task in tasks]
+    faults = await at_once(map(run, bench.ranks))
     limits_reached = (FaultCode.WATCHDOG, FaultCode.FIRST_ARRIVAL)
     assert all(f.code in (*limits_reached, FaultCode.PEER_FAULT) for f in faults[1:])
     faults = [fault for fault in faults if fault and fault.code in limits_reached]

@@ -1,7 +1,6 @@
 """One interface of a network, the rest of which is played in Python."""
 
 import json
-import random
 from pathlib import Path
 
 import cocotb
@@ -12,6 +11,7 @@ from multitree.sim.cocotb.bench import InterfaceBench
 from multitree.sim.cocotb.case import with_tuples
 from multitree.sim.cocotb.reference import draw_buffers
 from multitree.sim.rtl.loads import Upcoming
+from tests.cocotb.models.driving import drawn_seed
 
 CASE_FILE = "case.json"
 """Where it runs: topology, algorithm, rank and configuration."""
@@ -22,10 +22,9 @@ CASE_FILE = "case.json"
 async def every_message_and_the_memory_are_as_defined(dut, dtype, stalls):
     case = json.loads(Path(CASE_FILE).read_text())
     schedule = build(parse_topology(case["topology"]), case["algorithm"])
-    seed = random.getrandbits(32)
-    dut._log.warning("seed %d", seed)
+    settings = {"seed": drawn_seed(dut), "stalls": stalls}
     config = Config(**with_tuples(case["config"]))
-    bench = InterfaceBench(dut, schedule, case["rank"], config, seed=seed, stalls=stalls)
+    bench = InterfaceBench(dut, schedule, case["rank"], config, **settings)
     await bench.start()
     for num_elements in (203, 5, 0, 203):
         shape = schedule.topology.num_ranks, num_elements

@@ -1,7 +1,5 @@
 """One interface between Python neighbours: random tables, data, modes and stalls."""
 
-import random
-
 import cocotb
 import numpy as np
 
@@ -18,6 +16,7 @@ from multitree.nic.driver.config import LANE_TYPES
 from multitree.nic.driver.table import table_writes
 from multitree.sim.cocotb.case import STALLS
 from tests.cocotb.bins import bins, collective_bins
+from tests.cocotb.models.driving import cleared
 from tests.cocotb.models.environment import CONFIG, NUM_FLITS, NUMBERS, Environment
 from tests.cocotb.models.random_table import Round, draw_plan
 
@@ -66,27 +65,18 @@ def draw_collective(env, plan):
     return max(drawn, key=lambda entry: entry[0])[1:]
 
 
-def draw_rounds(env, count):
+def draw_collectives(env, count):
     """Some collectives, one after the other: new tables now and then, new settings always."""
-    rounds, plan = [], env.rounds[-1].plan if env.rounds else None
+    plan = env.rounds[-1].plan if env.rounds else None
     for _ in range(count):
         plan, settings = draw_collective(env, plan if env.rng.random() < 0.6 else None)
-        number = len(env.rounds) + len(rounds)
-        now = Round(number, settings, plan=plan)
-        now.play(env.model, env.data_rng)
-        rounds.append(now)
-    return rounds
+        yield plan, settings
 
 
-def repeat_rounds(env, count):
+def same_collective(env, count):
     """A small collective again and again."""
     plan = draw_plan(CONFIG, env.data_rng, num_flows=2, window_flits=4)
-    settings, rounds = draw_settings(env, plan), []
-    for number in range(len(env.rounds), len(env.rounds) + count):
-        now = Round(number, settings, plan=plan)
-        now.play(env.model, env.data_rng)
-        rounds.append(now)
-    return rounds
+    return [(plan, draw_settings(env, plan))] * count
 
 
 async def load_and_start(env, now, before):
@@ -101,23 +91,24 @@ async def load_and_start(env, now, before):
         env.num_commits += 1
         if env.num_started > env.num_done:
             env.coverage.hit("meeting", meeting="a table was loaded while one ran")
-    for address, value in [*writes, START]:
-        await host.write(address, value)
+    await host.write_all([*writes, START])
     env.num_started += 1
     if env.num_started - env.num_done > 1 and await host.status("locked"):
         env.coverage.hit("meeting", meeting="a start waited for the collective before")
 
 
-async def play(env, rounds):
-    """Run some collectives, each loaded after the one before is done, or while it runs."""
-    host, irq = env.host, env.dut.irq
+async def play(env, collectives):
+    """Run some (plan, settings), each loaded after the one before is done, or while it runs."""
+    host, irq, rounds = env.host, env.dut.irq, []
+    for number, (plan, settings) in enumerate(collectives, len(env.rounds)):
+        rounds.append(Round(number, settings, plan=plan))
+        rounds[-1].play(env.model, env.data_rng)
     before = env.rounds[-1] if env.rounds else None
     env.rounds.extend(rounds)
     for now in rounds:
         await load_and_start(env, now, before)
         before = now
-        while await host.status("locked"):
-            pass
+        await cleared(host, "locked")
         ahead = env.num_started - env.num_done < 2 and env.rng.random() < 0.5
         while env.num_done < env.num_started and not (ahead and now is not rounds[-1]):
             await env.until(lambda: irq.value == 1)
@@ -134,15 +125,12 @@ async def play(env, rounds):
 
 @cocotb.test()
 async def every_collective_gives_what_is_defined_whatever_stalls(dut):
-    seed = random.getrandbits(32)
-    dut._log.warning("seed %d", seed)
-    env = Environment(dut, COVERAGE, seed)
-    await env.start()
+    env = await Environment.started(dut, COVERAGE)
     for number in range(MOST_GROUPS):
         if number >= NUM_GROUPS and not COVERAGE.missing(CLOSED_HERE):
             break
         env.choose_stalls()
-        await play(env, draw_rounds(env, env.rng.randrange(1, 4)))
+        await play(env, draw_collectives(env, env.rng.randrange(1, 4)))
         if env.rng.random() < 0.1:
             await env.reset(env.rng.getrandbits(32))
     COVERAGE.save(COVERAGE_FILE)
@@ -150,15 +138,12 @@ async def every_collective_gives_what_is_defined_whatever_stalls(dut):
 
 @cocotb.test()
 async def the_number_of_a_collective_goes_round(dut):
-    seed = random.getrandbits(32)
-    dut._log.warning("seed %d", seed)
-    env = Environment(dut, COVERAGE, seed)
-    await env.start()
+    env = await Environment.started(dut, COVERAGE)
     env.choose_stalls(STALLS[:1])
     await env.reset(NUMBERS - 3)
-    await play(env, repeat_rounds(env, 5))
+    await play(env, same_collective(env, 5))
     for number in range(MOST_GROUPS):
         if number >= 7 and not COVERAGE.missing(("wrap x op",)):
             break
-        await play(env, draw_rounds(env, 2))
+        await play(env, draw_collectives(env, 2))
     COVERAGE.save(COVERAGE_FILE)

@@ -4,19 +4,18 @@ import random
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge, ReadOnly
-from cocotb.utils import get_sim_time
+from cocotb.triggers import FallingEdge
 
 from multitree.hw.lanes import DType
 from multitree.nic.reduce.reducer import item_layout
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.pins import run_models
+from tests.cocotb.models.driving import offer, reset
 from tests.cocotb.models.network import CONFIG
 
 LANES = CONFIG.flit_bytes // 4
 FLOW_FLITS, NUM_FLOWS, NUM_MESSAGES = 30, 4, 40
-GRAIN, CLOCK_NS = CONFIG.submessage_flits, 2
+GRAIN = CONFIG.submessage_flits
 
 
 class Watcher:
@@ -55,7 +54,7 @@ def message(flow, op, rng):
             "end": int(last or place % GRAIN == GRAIN - 1),
             "mark": mark,
         }
-        items.append(item_layout(CONFIG).const(fields).as_value().value)
+        items.append({"payload": item_layout(CONFIG).const(fields).as_value().value})
     return lanes, items
 
 
@@ -64,33 +63,9 @@ async def start(dut, seed, **timing):
     rng = np.random.default_rng(seed)
     contents = rng.normal(size=(NUM_FLOWS * FLOW_FLITS, LANES)).astype(np.float32)
     memory = Memory(dut, [""], contents.view(np.uint8), seed=seed, **timing)
-    dut.rst.value = 1
-    dut.items_valid.value = 0
-    dut.dtype.value = DType.FP32.value
-    dut.maximum.value = 0
-    cocotb.start_soon(Clock(dut.clk, CLOCK_NS, "ns").start())
     cocotb.start_soon(run_models(dut.clk, memory))
-    for _ in range(3):
-        await FallingEdge(dut.clk)
-    dut.rst.value = 0
+    await reset(dut, items_valid=0, dtype=DType.FP32.value, maximum=0)
     return memory, rng
-
-
-async def offer(dut, items, *, pause_chance=0.0):
-    """Offer flits until all are taken; begins and ends in the middle of a cycle."""
-    for item in items:
-        while random.random() < pause_chance:
-            dut.items_valid.value = 0
-            await FallingEdge(dut.clk)
-        dut.items_valid.value = 1
-        dut.items_payload.value = item
-        taken = False
-        while not taken:
-            # Ready may hang on the flit in the same cycle: look once it has settled.
-            await ReadOnly()
-            taken = dut.items_ready.value == 1
-            await FallingEdge(dut.clk)
-    dut.items_valid.value = 0
 
 
 @cocotb.test()
@@ -110,7 +85,7 @@ async def what_is_reported_is_in_memory_with_the_bits_of_numpy(dut):
         watcher.right[place] = (lanes if op else old + lanes).view(np.uint8)
         expected += [(op, flow, count + 1) for count in range(-(-FLOW_FLITS // GRAIN))]
         last_end[flow] = len(expected)
-        await offer(dut, items, pause_chance=0.2)
+        await offer(dut, "items", items, pause_chance=0.2)
     while dut.idle.value != 1:
         await FallingEdge(dut.clk)
     assert watcher.reports == expected
@@ -120,9 +95,5 @@ async def what_is_reported_is_in_memory_with_the_bits_of_numpy(dut):
 @cocotb.test()
 async def a_flit_per_cycle_while_memory_keeps_up(dut):
     _, rng = await start(dut, random.getrandbits(32), ready_chance=1.0, latencies=(4, 4))
-    begin = get_sim_time("ns")
-    for flow in range(NUM_FLOWS):
-        _, items = message(flow, 0, rng)
-        await offer(dut, items)
-    cycles = (get_sim_time("ns") - begin) / CLOCK_NS
-    assert cycles == NUM_FLOWS * FLOW_FLITS
+    items = [item for flow in range(NUM_FLOWS) for item in message(flow, 0, rng)[1]]
+    assert await offer(dut, "items", items) == NUM_FLOWS * FLOW_FLITS

@@ -39,24 +39,10 @@ _HEADER = """`default_nettype none
 def crossed_top(verilog, topology, config):
     """Verilog of a network around the modules that are written for it.
 
-    Interfaces are on `clk`, switches on `switch_clk`, and between them is one crossing, near the
-    interface. Links between switches are joined as they are.
-
-    Parameters
-    ----------
-    verilog : str
-        Of the interface, the crossing and the switches.
-    topology : Topology
-        One in which ranks have one port each, and every link has a switch at an end.
-    config : Config
-        Of the interfaces.
-
-    Returns
-    -------
-    str
-        A module `network` with every port that is no link's, named `rank_<r>_<port>` or
-        `switch_<n>_<port>`, and `rank_<r>_tx_lost` and `rank_<r>_link_rx_lost` of the crossings.
-        Its resets come from `rst_n` as in `RESET`, which is not in it.
+    Interfaces, of one port each, are on `clk`, switches on `switch_clk`, and near each interface is
+    a crossing. The module `network` has every port that is no link's, `rank_<r>_<port>` and
+    `switch_<n>_<port>`, and `rank_<r>_tx_lost` and `rank_<r>_link_rx_lost` of the crossings. Its
+    resets come from `rst_n` as in `RESET`, which is not in it.
     """
     modules = dict.fromkeys(range(topology.num_ranks), MODULE_NAME)
     modules |= {node: s.module for s in switch_modules(topology, config) for node in s.nodes}

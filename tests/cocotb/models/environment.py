@@ -5,8 +5,6 @@ import random
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import FallingEdge
 
 from multitree.nic.driver.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.driver.formats import sequence_width
@@ -17,6 +15,7 @@ from multitree.sim.cocotb.pins import run_models, until
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.topology.collectives import Op
 from tests.cocotb.bins import WRAPS, collective_bins, plan_ops
+from tests.cocotb.models.driving import drawn_seed, reset
 
 __all__ = ["CONFIG", "NUMBERS", "Environment"]
 
@@ -38,16 +37,7 @@ LONGEST_CYCLES = 60000
 
 
 class Environment:
-    """One interface between Python neighbours, a Python memory and a host on AXI4-Lite.
-
-    Parameters
-    ----------
-    dut : handle
-        The interface.
-    coverage : Coverage
-    seed : int
-        Of everything that is drawn.
-    """
+    """One interface between Python neighbours, a Python memory and a host on AXI4-Lite."""
 
     def __init__(self, dut, coverage, seed):
         logging.getLogger(f"cocotb.{dut._name}").setLevel(logging.WARNING)
@@ -58,30 +48,23 @@ class Environment:
         self.ends = list(self.network.ends.values())
         self.channel_stalls = [Stall(self.rng) for _ in range(3 * CONFIG.num_ports)]
         flits = self.data_rng.integers(0, 256, (NUM_FLITS, CONFIG.flit_bytes), dtype=np.uint8)
-        self.memory = Memory(
-            dut,
-            [f"memory_{port}_" for port in self.ports],
-            flits,
-            seed=seed,
-            stalls=self.channel_stalls,
-        )
+        channels = [f"memory_{port}_" for port in self.ports]
+        self.memory = Memory(dut, channels, flits, seed=seed, stalls=self.channel_stalls)
         self.bus_stalls = [Stall(self.rng) for _ in range(5)]
         self.model = flits.copy()
         self.num_started = self.num_done = self.num_commits = 0
 
-    async def start(self):
-        """Clock, reset, host; from now on neighbours and memory do their part."""
-        dut = self.dut
-        dut.rst.value = 1
-        cocotb.start_soon(Clock(dut.clk, 2, "ns").start())
-        self.host = RegisterHost(dut)
-        self._bus_channels = self.host.channels
-        for _ in range(4):
-            await FallingEdge(dut.clk)
-        dut.rst.value = 0
-        cocotb.start_soon(run_models(dut.clk, self.network, self.memory, self))
-        await self.links_up()
-        self._meet()
+    @classmethod
+    async def started(cls, dut, coverage):
+        """One of a seed that is printed, after its reset: neighbours and memory do their part."""
+        env = cls(dut, coverage, drawn_seed(dut))
+        env.host = RegisterHost(dut)
+        env._bus_channels = env.host.channels
+        await reset(dut, cycles=4)
+        cocotb.start_soon(run_models(dut.clk, env.network, env.memory, env))
+        await env.links_up()
+        env._meet()
+        return env
 
     async def reset(self, first_sequence=0):
         """Reset the interface, or both ends of its links; memory is as the model has it.

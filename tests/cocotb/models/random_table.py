@@ -95,19 +95,7 @@ def _draw_flits(shape, dtype, rng):
 
 
 def draw_plan(config, rng, *, num_flows=None, window_flits=None):
-    """A random table: trees of every shape, chunks of every size, rows in any legal order.
-
-    Parameters
-    ----------
-    config : Config
-    rng : numpy.random.Generator
-    num_flows, window_flits : int, optional
-        Drawn too unless they are given.
-
-    Returns
-    -------
-    Plan
-    """
+    """A random table: trees of every shape, chunks of every size, rows in any legal order."""
     num_flows = num_flows or int(rng.integers(1, config.num_flows + 1))
     most_flits = 12 * num_flows
     if rng.random() < LONG_CHANCE:

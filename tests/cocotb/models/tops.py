@@ -26,16 +26,9 @@ _SIDEBAND = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
 
 
 class LinkPair(wiring.Component):
-    """A transmitter and a receiver with a link of some latency between them, which is up.
+    """A transmitter, `latency_cycles` registers each way, and a receiver of `depth` places.
 
-    Parameters
-    ----------
-    latency_cycles : int
-        Registers on the link, each way.
-    depth : int
-        Places in the receiver's buffer.
-    flit_bytes : int
-        Bytes of a flit.
+    The link between them is up.
     """
 
     def __init__(self, *, latency_cycles, depth, flit_bytes):
@@ -43,16 +36,11 @@ class LinkPair(wiring.Component):
         sizes = {"flit_bytes": flit_bytes, "submessage_flits": 4}
         self._transmitter = StreamTransmitter(credits=depth, **sizes)
         self._receiver = StreamReceiver(depth=depth, **sizes)
-        super().__init__(
-            {
-                "i": self._transmitter.signature.members["i"],
-                "o": self._receiver.signature.members["o"],
-                "error": Out(5),
-            }
-        )
+        ends = {"i": self._transmitter, "o": self._receiver}
+        members = {name: end.signature.members[name] for name, end in ends.items()}
+        super().__init__({**members, "error": Out(5)})
 
     def elaborate(self, platform):
-        """Both ends, and a chain of registers for each signal of the link."""
         m = Module()
         m.submodules.transmitter = near = self._transmitter
         m.submodules.receiver = far = self._receiver
@@ -78,29 +66,20 @@ class LinkPair(wiring.Component):
 
 
 class AxiManagers(wiring.Component):
-    """A reader and a writer on the two halves of one bus.
+    """A reader and a writer on the two halves of one bus."""
 
-    Parameters
-    ----------
-    address_width, flit_bytes, depth : int
-        As those of the managers.
-    """
-
-    def __init__(self, *, address_width, flit_bytes, depth):
-        sizes = {"address_width": address_width, "flit_bytes": flit_bytes, "depth": depth}
-        self._reader, self._writer = AxiReader(**sizes), AxiWriter(**sizes)
-        reads, writes = self._reader.signature.members, self._writer.signature.members
-        wide = byte_address_width(address_width=address_width, flit_bytes=flit_bytes)
-        super().__init__(
-            {
-                "read": reads["channel"],
-                "write": writes["channel"],
-                "m_axi": Out(AxiSignature(address_width=wide, data_bytes=flit_bytes)),
-            }
+    def __init__(self, *, depth, **sizes):
+        self._reader, self._writer = (
+            AxiReader(depth=depth, **sizes),
+            AxiWriter(depth=depth, **sizes),
         )
+        bus = AxiSignature(
+            address_width=byte_address_width(**sizes), data_bytes=sizes["flit_bytes"]
+        )
+        channels = (each.signature.members["channel"] for each in (self._reader, self._writer))
+        super().__init__({**dict(zip(("read", "write"), channels, strict=True)), "m_axi": Out(bus)})
 
     def elaborate(self, platform):
-        """Both managers."""
         m = Module()
         m.submodules.reader, m.submodules.writer = self._reader, self._writer
         wiring.connect(m, wiring.flipped(self.read), self._reader.channel)
@@ -114,28 +93,11 @@ class AxiManagers(wiring.Component):
 
 
 def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitree_nic", switch=""):
-    """Verilog of a network of interfaces, joined by links, perhaps over switches.
+    """Verilog of a network of interfaces, the modules `design`, perhaps over switches.
 
-    Parameters
-    ----------
-    interface : str
-        Verilog of the interface.
-    wires : list of (node, port, node, port)
-        Links, each one direction; nodes from `num_ranks` on are switches.
-    num_ranks : int
-        Interfaces.
-    latency_cycles : int
-        Registers on each link, each way, at least 2.
-    design : str
-        Name of the interface's module.
-    switch : str
-        Verilog of the switches' module, `SWITCH_MODULE_NAME`.
-
-    Returns
-    -------
-    str
-        All that, and a module `network` with every port that is no link's, named
-        `rank_<r>_<port>` or `switch_<n>_<port>`. Each switch has a reset of its own.
+    Wires are (node, port, node, port), one direction each, of at least 2 `latency_cycles`; nodes
+    from `num_ranks` on are switches, each with a reset of its own. The module `network` has every
+    port that is no link's, `rank_<r>_<port>` or `switch_<n>_<port>`.
     """
     outside, body, ports = ["input clk", "input rst"], [], {}
     for node in sorted({wire[0] for wire in wires}):
