@@ -1,21 +1,20 @@
 """The choice of algorithm, dependency granularity and sibling order for a size."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 
-import numpy as np
 import pytest
 
-from multitree import LinkModel, ScheduleError, build, execute, parse_topology, torus
-from multitree.host.runner import make_buffers
+from multitree import LinkModel, ScheduleError, build, parse_topology, torus
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Candidate, Choice, Chooser
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.registry import ALGORITHMS, SIZED
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
+from tests.sim.emulated import checked, checked_each, needs_rtl, normals
 
 MODEL = LinkModel()
 MODELS = [replace(MODEL, dependency=dependency) for dependency in DEPENDENCIES]
@@ -23,24 +22,15 @@ SIZES_FLITS = (1, 256, 2048, 65536, 2**26)
 
 
 def all_ways(topology, num_flits):
-    """Cycles of everything that can be timed, each on its own."""
-    for algorithm in ALGORITHMS:
-        try:
-            if ALGORITHMS[algorithm].lockstep_over_switches and topology.num_switches:
-                continue  # it needs lockstep
-            if algorithm in SIZED:
-                for model in MODELS:
-                    schedule = build(
-                        topology, algorithm, cost_model=model.cost_model(topology, num_flits)
-                    )
-                    yield analytic(schedule, num_flits, model).cycles
-                continue
-            built = build(topology, algorithm)
-            for times, model in product((None, SMALL_CHUNKS, LARGE_CHUNKS), MODELS):
+    """Cycles of everything that can be timed, each on its own; a forest over switches cannot."""
+    for algorithm, model in product(ALGORITHMS, MODELS):
+        cost_model = model.cost_model(topology, num_flits)
+        orders = (None,) if algorithm in SIZED else (None, SMALL_CHUNKS, LARGE_CHUNKS)
+        with suppress(ScheduleError):
+            built = build(topology, algorithm, cost_model=cost_model)
+            for times in orders:
                 schedule = built if times is None else built.reordered(times)
                 yield analytic(schedule, num_flits, model).cycles
-        except ScheduleError:
-            continue
 
 
 @pytest.mark.long
@@ -135,25 +125,20 @@ def test_the_reason_compares_with_what_differs_in_one_way():
     assert alone.reason.endswith("siblings as built: nothing else can be timed")
 
 
-@pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
+@needs_rtl
 def test_collectives_with_different_dependencies_follow_each_other_in_rtl():
     schedule, n = build(torus(2, 2), "multitree"), 4000
-    buffers = [make_buffers(seed, 4, n, "float32") for seed in range(3)]
+    buffers = normals(schedule, n, 3)
     with RtlSession(torus(2, 2), num_rows=16, num_flows=4, memory_flits=n) as session:
         queue = [
             Upcoming(schedule, n, "float32", dependency=dependency)
             for dependency in ("submessage", "chunk", None)
         ]
-        results = session.run_each(queue, buffers)
-        for (memory, _), buffer in zip(results, buffers, strict=True):
-            assert memory.tobytes() == execute(schedule, buffer).tobytes()
+        checked_each(session, queue, buffers)
         cycles = {
-            dependency: session.run(schedule, buffers[:1], dependency=dependency)[0][1].cycles
+            dependency: checked(session, schedule, buffers[:1], dependency=dependency)[0].cycles
             for dependency in (None, *DEPENDENCIES)
         }
     assert cycles["submessage"] < cycles["chunk"] == cycles[None]
-    assert np.isclose(
-        cycles["submessage"],
-        analytic(schedule, n // 4, LinkModel(dependency="submessage")).cycles,
-        rtol=0.02,
-    )
+    predicted = analytic(schedule, n // 4, LinkModel(dependency="submessage")).cycles
+    assert cycles["submessage"] == pytest.approx(predicted, rel=0.02)

@@ -1,9 +1,35 @@
-"""Random connected graphs, from a seed or from Hypothesis."""
+"""Networks and schedules for tests: by hand, or random ones from a seed or Hypothesis."""
 
 import numpy as np
 from hypothesis import strategies as st
 
-from multitree.topology.networks.topology import Topology
+from multitree import Schedule, Topology
+
+
+def both_ways(name, num_ranks, num_switches, pairs, bandwidth=16.0, latency=150.0):
+    """A network of a link each way between the nodes of each pair, one behind the other."""
+    links = [ends for a, b in pairs for ends in ((a, b), (b, a))]
+    return Topology(name, num_ranks, num_switches, links, bandwidth, latency)
+
+
+def star(num_ranks, bandwidth=16.0, latency=150.0):
+    """Ranks around one switch; link 2 r leads from rank r, and the next one back."""
+    pairs = [(rank, num_ranks) for rank in range(num_ranks)]
+    return both_ways("star", num_ranks, 1, pairs, bandwidth, latency)
+
+
+def planes_of(num_ranks, num_planes):
+    """Ranks with a link to each of some switches."""
+    pairs = [(r, num_ranks + plane) for r in range(num_ranks) for plane in range(num_planes)]
+    return both_ways("planes", num_ranks, num_planes, pairs)
+
+
+def by_hand(topology, rows, collective="all_reduce", root=None, *, flow_offsets=None, **choice):
+    """A schedule of rows (step, op, flow, src, dst), with equal chunks unless offsets are given."""
+    if flow_offsets is None:
+        flow_offsets = range(2 + max(row[2] for row in rows))
+    names = {"algorithm": "by hand", "collective": collective, "root": root}
+    return Schedule.from_rows(topology, **names, flow_offsets=flow_offsets, rows=rows, **choice)
 
 
 def random_topology(seed, *, most_ranks=12, both_directions=True):

@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Schedule, Topology, build, parse_topology, verify
+from multitree import LinkModel, Topology, build, parse_topology, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.reduction import drained_at
-from multitree.sim.rtl.session import RtlSession
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import lowered, unrolled
-from tests.sim.rtl.test_switched import CASES, MODEL, SIZES, schedule_of
+from tests.sim.emulated import SWITCHED, checked, switched_session
+from tests.sim.rtl.test_switched import CASES, schedule_of
+from tests.topology.graphs import by_hand
 
 PAIR = Topology("pair", 2, 1, [[0, 2], [1, 2], [2, 0], [2, 1]], 16.0, 150.0)
 STAR = Topology("star", 5, 1, [[r, 5] for r in range(5)] + [[5, r] for r in range(5)], 16.0, 20.0)
@@ -57,12 +58,11 @@ def test_a_write_that_takes_seven_cycles_more_makes_a_message_as_much_later():
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_cycles_on_shared_links_are_within_four_percent_of_the_rtl(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
-    network, num_ranks = lowered(schedule).topology, schedule.topology.num_ranks
-    with RtlSession(network, link_model=MODEL, **SIZES) as session:
+    with switched_session(lowered(schedule).topology) as session:
         for num_flits in (2, 75, 800):
-            buffers = np.ones((num_ranks, 4 * num_flits), np.float32)
-            ((_, trace),) = session.run(schedule, [buffers])
-            found = analytic(schedule, num_flits, MODEL)
+            buffers = np.ones((schedule.topology.num_ranks, 4 * num_flits), np.float32)
+            (trace,) = checked(session, schedule, [buffers])
+            found = analytic(schedule, num_flits, SWITCHED)
             assert abs(found.cycles / trace.cycles - 1) < 0.04
             assert (found.link_flits == trace.link_flits).all()
             assert np.abs(found.arrived - trace.arrived).max() < 0.05 * trace.cycles
@@ -102,10 +102,10 @@ def test_a_slow_link_paces_what_goes_over_it_as_in_the_rtl():
     speeds = np.where(np.arange(fast.num_links) == 1, 4.0, 16.0)
     slow = replace(fast, bandwidth_gbytes_per_s=speeds)
     schedule = build(slow, "ring")
-    found = analytic(schedule, 800, MODEL)
-    assert found.cycles > 4 * found.link_flits[1] > analytic(build(fast, "ring"), 800, MODEL).cycles
-    with RtlSession(slow, link_model=MODEL, **SIZES) as session:
-        ((_, trace),) = session.run(schedule, [np.ones((4, 3200), np.float32)])
+    found, usual = (analytic(build(each, "ring"), 800, SWITCHED) for each in (slow, fast))
+    assert found.cycles > 4 * found.link_flits[1] > usual.cycles
+    with switched_session(slow) as session:
+        (trace,) = checked(session, schedule, [np.ones((4, 3200), np.float32)])
     assert abs(found.cycles / trace.cycles - 1) < 0.02
 
 
@@ -124,21 +124,19 @@ def test_staged_flits_go_when_nobody_else_reads_and_nothing_else_comes_in():
     assert drained_at(0.0, 50, [(30.0, 90.0)], [(10.0, 30.0)], 8) == 90 + 50 - 10 - 8
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_in_lockstep_cycles_are_within_four_percent_of_the_rtl_too():
     """Of a schedule in waves, too, written out for interfaces."""
-    topology, num_flits = parse_topology("fat_tree:2x3"), 900
-    schedule = replace(
-        build(topology, "forest", cost_model=MODEL.cost_model(topology, 1 << 16)), num_waves=3
-    )
-    found = analytic(schedule, num_flits, MODEL, lockstep=True)
+    topology, num_flits = parse_topology("fat_tree:2x2"), 900
+    cost_model = SWITCHED.cost_model(topology, 1 << 16)
+    schedule = replace(build(topology, "forest", cost_model=cost_model), num_waves=3)
+    found = analytic(schedule, num_flits, SWITCHED, lockstep=True)
     written_out = unrolled(schedule)
-    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+    with switched_session(topology) as session:
         buffers = np.ones((topology.num_ranks, 4 * num_flits), np.float32)
-        ((memory, trace),) = session.run(written_out, [buffers], lockstep=True)
-    assert (memory == topology.num_ranks).all()
+        (trace,) = checked(session, written_out, [buffers], lockstep=True)
     assert abs(found.cycles / trace.cycles - 1) <= 0.04
-    assert analytic(written_out, num_flits, MODEL, lockstep=True).cycles == found.cycles
+    assert analytic(written_out, num_flits, SWITCHED, lockstep=True).cycles == found.cycles
 
 
 def test_in_lockstep_no_step_begins_before_the_time_of_those_before_it():
@@ -196,9 +194,7 @@ def test_messages_that_wait_in_a_circle_are_refused_not_left_out():
 
 def gathered(star):
     """All others send rank 0 their contributions at once, rank 1 in step 0 and so on."""
-    rows = [[rank - 1, Op.REDUCE, 0, rank, 0] for rank in range(1, 5)]
-    names = {"algorithm": "star", "collective": "reduce", "root": 0}
-    return Schedule.from_rows(star, **names, flow_offsets=(0, 1), rows=rows)
+    return by_hand(star, [[rank - 1, Op.REDUCE, 0, rank, 0] for rank in range(1, 5)], "reduce", 0)
 
 
 def test_of_heads_that_wait_for_a_link_the_oldest_goes_first():

@@ -5,12 +5,12 @@ import pytest
 
 from multitree import LinkModel, build, parse_topology
 from multitree.sim.emulator.members import members_header
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import least_sizes
+from tests.sim.emulated import SWITCHED, SWITCHED_SIZES, needs_rtl
 
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+FORWARDING = LinkModel(forward_flits=64, dependency="submessage")
 HEADER = """
         CData/*0:0*/ top__DOT__locked__0247;
         CData/*0:0*/ top__DOT__core__DOT__run___05Fbank;
@@ -44,7 +44,8 @@ def outcome(spec, algorithm, backdoor, model):
     rng = np.random.default_rng(1)
     buffers = rng.integers(-9, 9, (topology.num_ranks, 512)).astype(np.float32)
     sizes = [least_sizes(each, model.num_flits(512, 4)) for each in (first, second)]
-    sizes = {key: max(size[key] for size in sizes) for key in sizes[0]}
+    sizes += [SWITCHED_SIZES] * (model is SWITCHED)
+    sizes = {key: max(size.get(key, 0) for size in sizes) for key in sizes[0]}
     found, loading_cycles = [], 0
     with RtlSession(topology, link_model=model, backdoor=backdoor, **sizes) as session:
         for schedule, following in ((first, second), (second, None)):
@@ -62,13 +63,8 @@ def outcome(spec, algorithm, backdoor, model):
     ("spec", "algorithm", "model"),
     [
         ("torus:2x3", "multitree", LinkModel()),
-        pytest.param(
-            "mesh:2x2",
-            "multitree",
-            LinkModel(forward_flits=64, dependency="submessage"),
-            marks=pytest.mark.long,
-        ),
-        ("fat_tree:2x2", "multitree", LinkModel()),
+        pytest.param("mesh:2x2", "multitree", FORWARDING, marks=pytest.mark.long),
+        ("fat_tree:2x2", "multitree", SWITCHED),
     ],
 )
 def test_a_run_is_the_same_with_tables_through_the_backdoor(spec, algorithm, model):

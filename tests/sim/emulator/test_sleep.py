@@ -6,11 +6,11 @@ import pytest
 from multitree import DeviceError, build, parse_topology
 from multitree.sim.emulator.library import expose, interface_verilog, network_library
 from multitree.sim.emulator.members import members_header
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import EVERY_ENTRY, FlipState, MemoryChannel, StuckMemory
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for, emulated_dtypes, least_sizes
+from tests.sim.emulated import needs_rtl, switched
 
 FORWARDING = LinkModel(forward_flits=64, dependency="submessage")
 HEADER = """
@@ -63,15 +63,13 @@ def test_settled_memories_are_tables_and_what_queues_of_three_places_hold():
     )
 
 
-def outcome(
-    spec, algorithm, sleeps, *, n=256, model=None, timing=None, times=1, make=None, **options
-):
+def outcome(spec, algorithm, sleeps, *, model=None, timing=None, times=1, make=None, **options):
     """All that a run shows, an error included, and how long interfaces slept."""
     topology, model = parse_topology(spec), model or LinkModel()
     schedule = build(topology, algorithm)
     rng = np.random.default_rng(1)
-    buffers = rng.integers(-9, 9, (topology.num_ranks, n)).astype(np.float32)
-    sizes = least_sizes(schedule, model.num_flits(n, 4))
+    buffers = rng.integers(-9, 9, (topology.num_ranks, 256)).astype(np.float32)
+    sizes = least_sizes(schedule, model.num_flits(256, 4))
     given = {"link_model": model, "memory_timing": timing, "sleeps": sleeps, **sizes}
     if make is not None:
         given |= make(topology, model, sizes)
@@ -91,28 +89,20 @@ def outcome(
 
 
 @pytest.mark.dear
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@needs_rtl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "algorithm", "least", "options"),
     [
         ("ring:4", "ring", 0.2, {}),
         ("ring:4", "ring", 0.2, {"times": 3, "start_skew_cycles": [0, 700, 31, 4000]}),
-        ("ring:4", "ring", 0.1, {"model": LinkModel(memory_read_cycles=90)}),
+        ("ring:4", "ring", 0.1, {"model": LinkModel(memory_read_cycles=40)}),
         ("ring:4", "ring", 0.1, {"timing": MemoryTiming(extra_cycles=9)}),
         ("ring:4", "ring", 0.0, {"timing": MemoryTiming(stall_percent=30)}),
         ("ring:4", "multitree", 0.1, {"lockstep": True}),
         ("torus:4x4", "multitree", 0.1, {"model": LinkModel(dependency="submessage")}),
-        (
-            "mesh:2x2",
-            "forest",
-            0.05,
-            {
-                "model": LinkModel(forward_flits=64, dependency="submessage"),
-                "start_skew_cycles": [0, 0, 0, 1500],
-            },
-        ),
-        ("bigraph:2x2", "direct", 0.0, {}),
+        ("mesh:2x2", "forest", 0.05, {"model": FORWARDING, "start_skew_cycles": [0, 0, 0, 1500]}),
+        ("bigraph:2x2", "direct", 0.0, {"make": lambda topology, *_: switched(topology)}),
         ("ring:4", "ring", 0.5, {"idle_ranks": [2]}),
         ("ring:4", "ring", 0.4, {"faults": [StuckMemory(1, 600, 0, MemoryChannel.WRITE)]}),
     ],
@@ -132,7 +122,7 @@ def with_pokes(topology, model, sizes):
     return {"config": config, "library": network_library(config, pokes=True)}
 
 
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@needs_rtl
 @pytest.mark.long
 def test_an_interface_that_sleeps_is_woken_where_its_state_is_struck():
     topology, model = parse_topology("ring:4"), LinkModel()

@@ -6,19 +6,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import DeviceError, LinkModel, Schedule, Topology, build, exact, implicit_symmetric
-from multitree.sim.emulator.verilator import why_not
+from multitree import DeviceError, LinkModel, Topology, build, exact, implicit_symmetric
 from multitree.sim.exact import library
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from tests.benches import bench_module
+from tests.sim.emulated import needs_rtl
 from tests.sim.exact.record import RECORDED
-from tests.sim.small_networks import network
+from tests.topology.graphs import by_hand, star
 
 bench = bench_module("exact_vs_rtl")
 # What RTL gave, seed by seed.
 GIVEN = {int(seed): digest for seed, digest in json.loads(RECORDED.read_text()).items()}
+SLOW = LinkModel(memory_read_cycles=2000)
 KINDS = [kind.name for kind in bench.KINDS]
 
 
@@ -50,7 +51,7 @@ def test_all_cycles_of_more_cases_are_those_that_the_rtl_gave(kind):
     check(seeds_of(kind)[2:])
 
 
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@needs_rtl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["private", "forwarding", pytest.param("switches", marks=pytest.mark.long)]
@@ -60,7 +61,7 @@ def test_all_cycles_are_those_of_the_rtl(kind):
     assert not any(bench.differences(rtl, mine).values())
 
 
-@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@needs_rtl
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_recorded_is_what_the_rtl_gives(kind):
@@ -139,37 +140,22 @@ def test_what_no_interface_holds_is_refused():
     with pytest.raises(ScheduleError, match="lockstep"):
         exact(waves, 50 * waves.num_waves, lockstep=True)
     one_way = Topology("one way", 3, 0, [(0, 1), (1, 2), (2, 0)], 16.0, 8.0)
-    schedule = Schedule.from_rows(
-        one_way,
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=[(0, 1, 0, 0, 1), (1, 1, 0, 1, 2)],
-    )
+    schedule = by_hand(one_way, [(0, 1, 0, 0, 1), (1, 1, 0, 1, 2)], "broadcast", 0)
     with pytest.raises(TopologyError, match="link 0 has no reverse link"):
         exact(schedule, 50)
 
 
-def star(num_ranks):
-    """Ranks around one switch, and a broadcast to the second of them."""
-    pairs = [(rank, num_ranks) for rank in range(num_ranks)]
+def spread(num_ranks):
+    """A broadcast around one switch."""
     rows = [(0, Op.GATHER, 0, 0, rank) for rank in range(1, num_ranks)]
-    return Schedule.from_rows(
-        network("star", num_ranks, 1, pairs),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=rows,
-    )
+    return by_hand(star(num_ranks, latency=8.0), rows, "broadcast", 0)
 
 
 def test_heads_on_shared_links_have_room_for_no_more():
     with pytest.raises(ScheduleError, match="ports of a switch must be at most 32, not 33"):
-        exact(star(33), 50)
+        exact(spread(33), 50)
     with pytest.raises(ScheduleError, match="flits of a chunk must be at most 16777215, not"):
-        exact(star(3), 1 << 24)
+        exact(spread(3), 1 << 24)
     long = build(ring(32), "swing")
     with pytest.raises(ScheduleError, match="switches on a route must be at most 9, not"):
         exact(long, 50)
@@ -193,14 +179,8 @@ def test_part_of_a_flit_is_no_number_of_flits():
         ({"start": [0, 1, 2, -3]}, "Start skews must be 4 whole numbers"),
         ({"start": [0, 1, 2, 1.5]}, "Start skews must be 4 whole numbers"),
         ({"start": "0123"}, "Start skews must be 4 whole numbers"),
-        (
-            {"start": [0, 1, 2, 2**32]},
-            r"whole numbers in 0..4294967295, not \[0, 1, 2, 4294967296\]",
-        ),
-        (
-            {"link_model": LinkModel(memory_read_cycles=2000)},
-            "within the 1024 cycles that interfaces have queues for, .* not 2000 and 4",
-        ),
+        ({"start": [0, 1, 2, 2**32]}, r"in 0..4294967295, not \[0, 1, 2, 4294967296\]"),
+        ({"link_model": SLOW}, "within the 1024 cycles that .* queues for, .* not 2000 and 4"),
     ],
 )
 def test_figures_out_of_range_are_refused(options, message):

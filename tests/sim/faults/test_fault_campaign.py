@@ -8,15 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.injection import EVERY_ENTRY, FlipState
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from tests.benches import BENCH, bench_module
+from tests.sim.emulated import needs_rtl
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-]
+pytestmark = [pytest.mark.long, needs_rtl]
 
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 
@@ -33,8 +30,8 @@ def cases():
 
 @pytest.fixture(scope="module")
 def exact_seed(campaign):
-    """A run that a fault does not disturb."""
-    runs = (campaign.Run(campaign.draw(seed)).outcome() for seed in range(50))
+    """A run that a fault does not disturb, on private links: one library is compiled."""
+    runs = (campaign.Run(campaign.draw(seed)).outcome() for seed in range(0, 50, 2))
     return next(outcome.seed for outcome in runs if outcome.name == campaign.EXACT)
 
 
@@ -141,7 +138,7 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
 
 
 def test_a_run_is_the_same_when_it_is_run_again(campaign):
-    first, again = (campaign.Run(campaign.draw(SEED)).outcome() for _ in range(2))
+    first, again = (campaign.Run(campaign.draw(2 * SEED)).outcome() for _ in range(2))
     assert first == again
 
 

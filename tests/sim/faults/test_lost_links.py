@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, build, execute, torus
-from multitree.host.runner import make_buffers
-from multitree.sim.emulator.verilator import why_not
+from multitree import LinkModel, build, torus
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for, least_sizes
+from tests.sim.emulated import checked, needs_rtl, normals
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"no RTL here: {why_not()}")
+pytestmark = needs_rtl
 WHOLE = torus(4, 4)
 N = 700
 
@@ -21,11 +20,9 @@ def test_what_is_left_sums_over_the_ports_that_are_left():
     once = WHOLE.without(links=[20])
     for left in (WHOLE, once, once.without(ranks=[9])):
         schedule = build(left, "multitree")
-        buffers = make_buffers(7, left.num_ranks, N, "float32")
         with RtlSession(left, config=config) as session:
-            ((memory, trace),) = session.run(schedule, [buffers])
+            (trace,) = checked(session, schedule, normals(schedule, N))
             counts = session.counts()
-        assert memory.tobytes() == execute(schedule, buffers).tobytes()
         assert [len(ports) for ports in counts] == left.degree.tolist()
         sent = [port.flits_sent for ports in counts for port in ports]
         by_port = np.concatenate([left.ports(rank) for rank in range(left.num_ranks)])
@@ -40,7 +37,7 @@ def test_tables_for_other_ports_are_refused():
         RtlSession(left, config=config_for(WHOLE, LinkModel(), **sizes)) as session,
         pytest.raises(ValueError, match="Schedule must be for torus:4x4 without"),
     ):
-        session.run(moved, [make_buffers(7, 16, N, "float32")])
+        session.run(moved, list(normals(moved, N)))
 
 
 FIELDS = ("name", "num_ranks", "num_switches", "links", "bandwidth_gbytes_per_s", "latency_ns")

@@ -6,16 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree import DeviceError, LinkModel, ScheduleError, execute, verify
-from multitree.sim.emulator.verilator import why_not
+from multitree import DeviceError, LinkModel, ScheduleError, verify
 from multitree.sim.rtl.session import RtlSession
+from tests.sim.emulated import checked, needs_rtl
 from tests.sim.faults.removals import CONFIG, NOTHING, library, remove
 from tests.sim.small_networks import UNEVEN, around
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-]
+pytestmark = [pytest.mark.slow, needs_rtl]
 
 LANES = CONFIG.flit_bytes // 4
 MODEL = LinkModel(buffer_flits=CONFIG.buffer_flits, submessage_flits=CONFIG.submessage_flits)
@@ -30,17 +27,14 @@ def outcome(schedule, protection, *, seed, num_flits, most_skew, num_collectives
     shape = (num_collectives, num_ranks, LANES * num_flits * schedule.num_flows)
     buffers = rng.integers(-(2**31), 2**31, shape, dtype=np.int32)
     skews = rng.integers(most_skew + 1, size=num_ranks).tolist()
-    with RtlSession(
-        schedule.topology, link_model=MODEL, config=CONFIG, library=library()
-    ) as session:
+    made = {"link_model": MODEL, "config": CONFIG, "library": library()}
+    with RtlSession(schedule.topology, **made) as session:
         try:
-            runs = session.run(schedule, list(buffers), start_skew_cycles=skews)
+            checked(session, schedule, buffers, start_skew_cycles=skews)
         except DeviceError as error:
             return str(error)
         finally:
             remove(NOTHING)
-    for buffer, (memory, _) in zip(buffers, runs, strict=True):
-        assert (memory == execute(schedule, buffer)).all()
     return None
 
 

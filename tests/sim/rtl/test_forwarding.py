@@ -5,73 +5,59 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import DeviceError, ScheduleError, build, execute, fat_tree, mesh, torus, verify
+from multitree import DeviceError, ScheduleError, build, fat_tree, mesh, torus, verify
 from multitree.sim.faults.injection import FailedMemory, MemoryChannel, StuckMemory
-from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
-from multitree.sim.timing.sizing import config_for, least_sizes
+from multitree.sim.timing.sizing import config_for
+from tests.sim.emulated import emulate, normals
 
-# Interfaces as those of tests/sim/exact/test_engine.py: they share a library.
+# Interfaces as those of kinds of tests/sim/exact/test_engine.py: they share a library.
 MODEL = LinkModel(dependency="submessage", forward_flits=32, buffer_flits=512)
+SMALL = replace(MODEL, buffer_flits=40, submessage_flits=8, forward_flits=64, add_cycles=6)
 NETWORK = mesh(2, 3)
-# Interfaces of two ports take half the time to compile, but no rank has a parent and two children.
-SMALL_NETWORK = mesh(2, 2)
 JITTER = MemoryTiming(extra_cycles=80, stall_percent=30, seed=3)
+each_timing = pytest.mark.parametrize("timing", [None, JITTER], ids=["steady", "jitter"])
 
 
-def run(schedule, num_elements, *, model=MODEL, dtype=np.float32, num_collectives=1, **options):
-    """Sums of an RTL network, each compared bit by bit; returns the traces."""
-    rng = np.random.default_rng(num_elements)
-    shape = (schedule.topology.num_ranks, num_elements)
-    buffers = [rng.standard_normal(shape).astype(dtype) for _ in range(num_collectives)]
-    sizes = least_sizes(schedule, model.num_flits(num_elements, 4))
-    timing = {"memory_timing": options.pop("memory_timing", None)}
-    with RtlSession(schedule.topology, link_model=model, **timing, **sizes) as session:
-        runs = session.run(schedule, buffers, **options)
-    for buffer, (memory, _) in zip(buffers, runs, strict=True):
-        assert memory.tobytes() == execute(schedule, buffer).tobytes()
-    return [trace for _, trace in runs]
+def run(schedule, num_elements, *, model=MODEL, timing=None, num_collectives=1, **options):
+    """Traces of exact sums."""
+    buffers = normals(schedule, num_elements, num_collectives, seed=num_elements)
+    return emulate(schedule, buffers, model=model, made={"memory_timing": timing}, **options)
 
 
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("num_elements", [1, 5, 70, 1300, 18_001])
-@pytest.mark.parametrize("memory_timing", [None, JITTER], ids=["steady", "jitter"])
+@each_timing
 @pytest.mark.parametrize("dependency", ["submessage", "chunk"])
-def test_sums_are_exact_with_tiny_and_empty_chunks_and_any_memory(
-    num_elements, memory_timing, dependency
-):
+def test_sums_are_exact_with_tiny_and_empty_chunks_and_any_memory(num_elements, timing, dependency):
     model = replace(MODEL, dependency=dependency)
-    run(build(NETWORK, "multitree"), num_elements, model=model, memory_timing=memory_timing)
+    run(build(NETWORK, "multitree"), num_elements, model=model, timing=timing)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("memory_timing", [None, JITTER], ids=["steady", "jitter"])
-def test_the_second_collective_takes_nothing_of_the_first_one(memory_timing):
-    schedule = build(NETWORK, "multitree")
-    run(schedule, 3000, num_collectives=3, memory_timing=memory_timing)
+@each_timing
+def test_the_second_collective_takes_nothing_of_the_first_one(timing):
+    run(build(NETWORK, "multitree"), 3000, num_collectives=3, timing=timing)
 
 
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize(
-    ("network", "flow_control"),
+    ("model", "num_elements", "flow_control"),
     [
-        (SMALL_NETWORK, "message"),
-        pytest.param(NETWORK, "message", marks=pytest.mark.long),
-        pytest.param(NETWORK, "packet", marks=pytest.mark.long),
+        (MODEL, 15_000, "message"),
+        pytest.param(SMALL, 3000, "message", marks=pytest.mark.long),
+        pytest.param(SMALL, 3000, "packet", marks=pytest.mark.long),
     ],
 )
-def test_buffers_smaller_than_a_message_and_late_starts_are_no_matter(network, flow_control):
-    model = replace(MODEL, buffer_flits=40, flow_control=flow_control)
-    skews = [0, 900, 5, 2000, 77, 300][: network.num_ranks]
-    run(
-        build(network, "multitree"),
-        3000,
-        model=model,
-        memory_timing=JITTER,
-        start_skew_cycles=skews,
-    )
+def test_buffers_smaller_than_a_message_and_late_starts_are_no_matter(
+    model, num_elements, flow_control
+):
+    schedule, model = build(NETWORK, "multitree"), replace(model, flow_control=flow_control)
+    assert max(np.diff(schedule.chunks(num_elements // 4))) > model.buffer_flits
+    skews = [0, 900, 5, 2000, 77, 300]
+    run(schedule, num_elements, model=model, timing=JITTER, start_skew_cycles=skews)
 
 
 @pytest.mark.slow
@@ -79,37 +65,38 @@ def test_unequal_links_are_no_matter():
     links = np.arange(NETWORK.num_links)
     speed = NETWORK.bandwidth_gbytes_per_s * np.where(links % 3 == 0, 0.4, 1.0)
     unequal = replace(NETWORK, bandwidth_gbytes_per_s=speed, latency_ns=10.0 + 40 * (links % 5))
-    run(build(unequal, "multitree"), 3000, memory_timing=JITTER)
+    run(build(unequal, "multitree"), 3000, timing=JITTER)
 
 
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize(
-    ("network", "period"),
+    ("network", "model", "period"),
     [
-        (SMALL_NETWORK, 8),
-        pytest.param(NETWORK, 2, marks=pytest.mark.long),
-        pytest.param(NETWORK, 8, marks=pytest.mark.long),
+        # Interfaces of two ports take half the time to compile; those of tests of sleep are these.
+        (mesh(2, 2), replace(MODEL, forward_flits=64), 8),
+        pytest.param(NETWORK, replace(MODEL, buffer_flits=64), 2, marks=pytest.mark.long),
+        pytest.param(NETWORK, replace(MODEL, buffer_flits=64), 8, marks=pytest.mark.long),
     ],
 )
-def test_waves_forward_their_own_flits(network, period):
+def test_waves_forward_their_own_flits(network, model, period):
     schedule = replace(build(network, "multitree"), num_waves=9, period=period)
     verify(schedule)
-    run(schedule, 9 * 700, memory_timing=JITTER)
+    run(schedule, 9 * 700, model=model, timing=JITTER)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("collective", ["broadcast", "reduce", "reduce_scatter", "all_gather"])
 def test_other_collectives_are_exact(collective):
     root = 2 if collective in ("broadcast", "reduce") else None
-    run(build(NETWORK, "multitree", collective, root), 2000, memory_timing=JITTER)
+    run(build(NETWORK, "multitree", collective, root), 2000, timing=JITTER)
 
 
 @pytest.mark.long
 def test_a_hop_takes_as_long_with_slow_memory_as_with_fast_one():
     chain, cycles = build(mesh(6), "multitree", "broadcast", 0), []
     for memory_cycles in (12, 300):
-        model = replace(MODEL, forward_flits=512).with_memory(memory_cycles)
+        model = replace(MODEL, forward_flits=64).with_memory(memory_cycles)
         cycles.append(run(chain, 4000, model=model)[0].cycles)
     # The source reads its chunk, and the last rank awaits its acknowledgement: no hop does.
     assert cycles[1] - cycles[0] <= (300 - 12) + 4

@@ -6,12 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree import LinkModel, build, dragonfly, execute, parse_topology, verify
-from multitree.sim.rtl.session import RtlSession
+from multitree import build, dragonfly, parse_topology, verify
 from multitree.topology.lowering import with_header_only_phase
-
-MODEL = LinkModel(buffer_flits=64)
-SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
+from tests.sim.emulated import checked, normals, switched_session
 
 
 def half_slow(seed):
@@ -50,9 +47,5 @@ def test_classes_that_mix_at_an_interface_give_exact_results(case, count):
     verify(schedule)
     sources, classes = first_classes(schedule)
     assert any(len(set(classes[sources == rank])) == 2 for rank in set(sources))
-    buffer = np.random.default_rng(3).standard_normal((2, schedule.topology.num_ranks, count))
-    buffers = buffer.astype(np.float32)
-    with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
-        runs = session.run(schedule, list(buffers))
-    for buffer, (memory, _) in zip(buffers, runs, strict=True):
-        assert memory.tobytes() == execute(schedule, buffer).tobytes()
+    with switched_session(schedule.topology) as session:
+        checked(session, schedule, normals(schedule, count, 2, seed=3))

@@ -15,14 +15,13 @@ from multitree.nic.driver.commands import (
     run_writes,
 )
 from multitree.nic.driver.table import compile_table, table_writes
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.trace import turns_of
+from tests.sim.emulated import checked, checked_each, needs_rtl, same_bits
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-
+pytestmark = needs_rtl
 TORUS = torus(4, 4)
 TREES, RING = build(TORUS, "multitree"), build(TORUS, "bidirectional_ring")
 
@@ -36,10 +35,6 @@ def session():
 def buffers_of(seed, n, dtype=np.float32):
     print(f"seed {seed}")
     return np.random.default_rng(seed).standard_normal((16, n)).astype(dtype)
-
-
-def same_bits(found, wanted):
-    return found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.slow
@@ -85,16 +80,13 @@ def test_a_schedule_queued_behind_another_starts_two_cycles_after_it_is_done(ses
 @pytest.mark.slow
 def test_a_session_loads_ahead_and_then_only_starts(session):
     trees, ring = buffers_of(3, 30_000), buffers_of(4, 700)
-    (memory, trace), *_ = session.run(TREES, [trees])
-    upcoming = Upcoming(RING, 700, "float32")
-    (again, ahead), *_ = session.run(TREES, [trees], then=upcoming)
-    assert same_bits(memory, execute(TREES, trees)) and same_bits(again, memory)
+    (trace,) = checked(session, TREES, [trees])
+    (ahead,) = checked(session, TREES, [trees], then=Upcoming(RING, 700, "float32"))
     assert (ahead.arrived == trace.arrived).all() and ahead.cycles == trace.cycles
     waited = []
     for last in (False, True):
         before = session.network.cycle
-        ((memory, trace),) = session.run(RING, [ring])
-        assert same_bits(memory, execute(RING, ring))
+        checked(session, RING, [ring])
         waited.append(int(session.network.sent()["cycle"].min()) - before)
         if not last:
             session.run(TREES, [trees])
@@ -121,17 +113,12 @@ def test_loading_lasts_until_all_tables_are_checked_and_no_longer(session):
 @pytest.mark.slow
 def test_tables_loaded_ahead_and_not_run_do_no_harm(session):
     trees = buffers_of(5, 100)
-    wanted = execute(TREES, trees)
     for n, dtype in ((100, "float32"), (20, "int32"), (5000, "float32")):
-        ((memory, _),) = session.run(TREES, [trees], then=Upcoming(RING, n, dtype))
-        assert same_bits(memory, wanted)
-    ((memory, _),) = session.run(TREES, [trees], then=Upcoming(TREES, 100, "int32"))
-    assert same_bits(memory, wanted)
+        checked(session, TREES, [trees], then=Upcoming(RING, n, dtype))
+    checked(session, TREES, [trees], then=Upcoming(TREES, 100, "int32"))
     integers = buffers_of(6, 100, np.int32)
-    results = session.run(TREES, [integers] * 3, then=Upcoming(RING, 64, "float32"))
-    assert all(same_bits(memory, execute(TREES, integers)) for memory, _ in results)
-    ring = buffers_of(7, 64)
-    assert same_bits(session.run(RING, [ring])[0][0], execute(RING, ring))
+    checked(session, TREES, [integers] * 3, then=Upcoming(RING, 64, "float32"))
+    checked(session, RING, [buffers_of(7, 64)])
 
 
 @pytest.mark.slow
@@ -141,9 +128,7 @@ def test_collectives_of_any_kind_are_queued_one_behind_the_other(session):
     buffers = [buffers_of(20 + k, n) for k, (_, n) in enumerate(kinds)]
     buffers[4] = buffers[4].view(np.int32)
     queue[4] = replace(queue[4], dtype="int32", op="max")
-    results = session.run_each(queue, buffers, start_skew_cycles=[500] * 8 + [0] * 8)
-    for each, buffer, (memory, _) in zip(queue, buffers, results, strict=True):
-        assert same_bits(memory, execute(each.schedule, buffer, each.op))
+    checked_each(session, queue, buffers, start_skew_cycles=[500] * 8 + [0] * 8)
     (_, arrived), (sent, _), *_ = turns_of(
         [schedule for schedule, _ in kinds], session.network.sent(), session.network.arrived()
     )
@@ -155,11 +140,10 @@ def test_collectives_of_any_kind_are_queued_one_behind_the_other(session):
 @pytest.mark.slow
 def test_a_collective_that_is_shorter_than_the_load_is_timed_as_ever(session):
     empty = np.zeros((16, 0), np.float32)
-    ((_, alone),) = session.run(TREES, [empty])
-    ((_, ahead),) = session.run(TREES, [empty], then=Upcoming(RING, 9, "float32"))
+    (alone,) = checked(session, TREES, [empty])
+    (ahead,) = checked(session, TREES, [empty], then=Upcoming(RING, 9, "float32"))
     assert (ahead.done == alone.done).all()
-    ring = buffers_of(8, 9)
-    assert same_bits(session.run(RING, [ring])[0][0], execute(RING, ring))
+    checked(session, RING, [buffers_of(8, 9)])
 
 
 @pytest.mark.slow

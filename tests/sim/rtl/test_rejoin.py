@@ -5,14 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import DeviceError, LinkModel, Schedule, build, execute, parse_topology, ring
+from multitree import DeviceError, LinkModel, build, parse_topology, ring
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.collectives import Op
+from tests.sim.emulated import SWITCHED, SWITCHED_SIZES, checked, checked_each
+from tests.topology.graphs import by_hand
 
 PRIVATE = {"num_rows": 16, "num_flows": 8, "link_model": LinkModel(buffer_flits=1024)}
-SHARED = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
-SHARED |= {"link_model": LinkModel(buffer_flits=64)}
+SHARED = {**SWITCHED_SIZES, "link_model": SWITCHED}
 LATE_CYCLES = 60_000
 
 
@@ -22,18 +23,8 @@ def near(topology):
 
 def broadcast(*edges):
     """A broadcast over a ring of three ranks along these edges, one after the other."""
-    return Schedule.from_rows(
-        near(ring(3)),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=[(step, Op.GATHER, 0, *edge) for step, edge in enumerate(edges)],
-    )
-
-
-def assert_exact(schedule, buffer, memory):
-    assert memory.tobytes() == execute(schedule, buffer).tobytes()
+    rows = [(step, Op.GATHER, 0, *edge) for step, edge in enumerate(edges)]
+    return by_hand(near(ring(3)), rows, "broadcast", 0)
 
 
 @pytest.mark.slow
@@ -45,11 +36,8 @@ def test_a_rank_may_be_any_number_of_collectives_ahead_over_a_link_unused_so_far
     queue = [Upcoming(through, 1, "int32")] * ahead + [Upcoming(direct, 1, "int32")]
     buffers = [np.array([[100 + k], [-1], [-2]], np.int32) for k in range(ahead + 1)]
     with RtlSession(through.topology, **PRIVATE) as session:
-        results = session.run_each(queue, buffers, start_skew_cycles=[0, 0, LATE_CYCLES])
-    for each, buffer, (memory, _) in zip(queue, buffers, results, strict=True):
-        assert_exact(each.schedule, buffer, memory)
-    first, last = results[0][1], results[-1][1]
-    assert last.sent.min() < first.start[2]
+        traces = checked_each(session, queue, buffers, start_skew_cycles=[0, 0, LATE_CYCLES])
+    assert traces[-1].sent.min() < traces[0].start[2]
 
 
 CASES = [
@@ -73,14 +61,9 @@ def test_one_idle_card_is_reset_rejoins_and_every_result_is_exact(
             session.reset(first)
             for count, rank in ((1, 2), (2, 0), (1, 3), (3, 1)):
                 buffers = rng.standard_normal((count, 4, 37)).astype(np.float32)
-                for buffer, (memory, _) in zip(
-                    buffers, session.run(schedule, list(buffers)), strict=True
-                ):
-                    assert_exact(schedule, buffer, memory)
+                checked(session, schedule, buffers)
                 session.rejoin(rank)
-            buffer = rng.standard_normal((4, 37)).astype(np.float32)
-            ((memory, _),) = session.run(schedule, [buffer])
-            assert_exact(schedule, buffer, memory)
+            checked(session, schedule, [rng.standard_normal((4, 37)).astype(np.float32)])
 
 
 @pytest.mark.slow
@@ -93,5 +76,4 @@ def test_a_card_does_not_rejoin_while_something_would_be_lost_with_it():
         with pytest.raises(DeviceError, match="Rank 1: not delivered after 5000 reads"):
             session.rejoin(2)
         session.reset()
-        ((memory, _),) = session.run(schedule, [buffer])
-        assert_exact(schedule, buffer, memory)
+        checked(session, schedule, [buffer])

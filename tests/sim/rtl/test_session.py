@@ -8,21 +8,22 @@ import networkx
 import numpy as np
 import pytest
 
-from multitree import DeviceError, Topology, TopologyError, build, exact, execute, parse_topology
+from multitree import DeviceError, Topology, TopologyError, build, exact, parse_topology
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS, HostOp
+from multitree.nic.driver.config import Config
 from multitree.nic.driver.registers import ADDRESS, ID
 from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
-from multitree.sim.emulator.verilator import Waveform, why_not
+from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
-from multitree.sim.timing.sizing import emulated_dtypes, least_sizes
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import DTYPES, OPS
 from multitree.topology.families.direct import fully_connected, ring, torus
+from tests.sim.emulated import checked, emulate, needs_rtl, same_bits
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = needs_rtl
 
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 
@@ -38,19 +39,9 @@ def buffers_of(seed, num_ranks, n, dtype="float32"):
     return values.astype(DTYPES[dtype])
 
 
-def same_bits(found, wanted):
-    return found.dtype == wanted.dtype and found.tobytes() == wanted.tobytes()
-
-
-def run_rtl(schedule, buffers, *, op="sum", link_model=None, **options):
-    """Memory and trace of one collective, on a network of its own."""
-    model, dtype = link_model or LinkModel(), buffers.dtype
-    sizes = least_sizes(schedule, model.num_flits(buffers.shape[1], dtype.itemsize))
-    types = emulated_dtypes(dtype.name)
-    with RtlSession(
-        schedule.topology, link_model=model, dtypes=types, **sizes, **options
-    ) as session:
-        return session.run(schedule, [buffers], op=op)[0]
+def trace_of(schedule, buffers, **options):
+    """Trace of an exact collective, on a network of its own."""
+    return emulate(schedule, [buffers], **options)[0]
 
 
 def random_topology(seed):
@@ -82,8 +73,8 @@ def test_every_rank_s_memory_equals_execute_bit_for_bit(spec, algorithm, n, dtyp
     schedule = build(parse_topology(spec), algorithm)
     buffers = buffers_of(SEED, schedule.topology.num_ranks, n, dtype)
     before = buffers.copy()
-    memory, trace = run_rtl(schedule, buffers, op=op)
-    assert same_bits(memory, execute(schedule, buffers, op)) and same_bits(buffers, before)
+    trace = trace_of(schedule, buffers, op=op)
+    assert same_bits(buffers, before)
     assert trace.engine == "rtl" and trace.schedule is schedule
     assert (trace.arrived > trace.sent).all() and trace.cycles == trace.done.max()
 
@@ -108,7 +99,7 @@ def test_ranks_start_on_slow_links_when_these_carry_no_handshake_any_more(
         for reset in (False, False, True):
             if reset:
                 session.reset()
-            ((_, trace),) = session.run(schedule, [buffers_of(SEED, 2, 80)])
+            (trace,) = checked(session, schedule, [buffers_of(SEED, 2, 80)])
             expected = exact(schedule, 20)
             assert trace.cycles == expected.cycles
             assert np.array_equal(trace.sent, expected.sent)
@@ -118,20 +109,17 @@ def test_ranks_start_on_slow_links_when_these_carry_no_handshake_any_more(
 @pytest.mark.parametrize("collective", ["reduce_scatter", "all_gather", "broadcast", "reduce"])
 def test_every_collective_leaves_the_memory_that_execute_says(collective):
     root = 2 if collective in ("broadcast", "reduce") else None
-    schedule = build(torus(4, 4), "multitree", collective, root)
-    buffers = buffers_of(SEED, 16, 501)
-    assert same_bits(run_rtl(schedule, buffers)[0], execute(schedule, buffers))
+    trace_of(build(torus(4, 4), "multitree", collective, root), buffers_of(SEED, 16, 501))
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("op", OPS)
 def test_special_values_are_those_of_execute(dtype, op):
-    schedule = build_multitree(torus(4, 4))
     special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3.3e38, 1.0, 1e-38, 1e-40]
     values = np.random.default_rng(SEED).choice(np.array(special, DTYPES[dtype]), (16, 203))
     # Zeros of both signs alone: a larger number would hide which one is the maximum.
     values[1:, 5:50], values[0, 5:50] = -0.0, 0.0
-    assert same_bits(run_rtl(schedule, values, op=op)[0], execute(schedule, values, op))
+    trace_of(build_multitree(torus(4, 4)), values, op=op)
 
 
 def test_a_type_that_the_session_is_not_built_for_is_refused():
@@ -142,14 +130,13 @@ def test_a_type_that_the_session_is_not_built_for_is_refused():
 
 
 def test_the_empty_buffer():
-    schedule, buffers = build_multitree(ring(4)), np.zeros((4, 203), np.float32)
-    memory, trace = run_rtl(schedule, buffers[:, :0])
-    assert memory.shape == (4, 0) and trace.cycles > 300 and not trace.link_flits.any()
+    trace = trace_of(build_multitree(ring(4)), np.zeros((4, 0), np.float32))
+    assert trace.cycles > 300 and not trace.link_flits.any()
 
 
 def test_payload_flits_are_counted_on_the_links_that_the_schedule_uses():
     schedule = build_multitree(torus(4, 4))
-    _, trace = run_rtl(schedule, buffers_of(SEED, 16, 4000))
+    trace = trace_of(schedule, buffers_of(SEED, 16, 4000))
     assert (trace.link_flits == analytic(schedule, 1000).link_flits).all()
     assert trace.link_utilization == trace.link_flits.sum() / (64 * trace.cycles)
 
@@ -170,8 +157,7 @@ def test_the_analytic_engine_predicts_cycles_within_two_percent(
     schedule = build(parse_topology(spec), algorithm)
     model = LinkModel(dependency=dependency, flow_control=flow_control)
     buffers = buffers_of(SEED, schedule.topology.num_ranks, 16_384)
-    memory, trace = run_rtl(schedule, buffers, link_model=model)
-    assert same_bits(memory, execute(schedule, buffers))
+    trace = trace_of(schedule, buffers, model=model)
     assert int(trace.link_flits.sum()) == sum(np.diff(schedule.chunks(4096))[schedule.flow])
     predicted = analytic(schedule, 4096, model)
     assert abs(predicted.cycles / trace.cycles - 1) < 0.02
@@ -191,9 +177,7 @@ def test_in_every_mode_sizes_that_fill_no_submessage_and_late_ranks_change_no_bi
     with RtlSession(topology, link_model=model, memory_timing=timing) as session:
         for n in (0, 7, 577, 1013):
             buffers = [buffers_of(SEED + k, topology.num_ranks, n) for k in range(3)]
-            results = session.run(schedule, buffers, start_skew_cycles=skews)
-            for buffer, (memory, _) in zip(buffers, results, strict=True):
-                assert same_bits(memory, execute(schedule, buffer))
+            checked(session, schedule, buffers, start_skew_cycles=skews)
 
 
 def test_slower_memory_and_links_are_slower_as_predicted_and_change_no_bit():
@@ -201,9 +185,7 @@ def test_slower_memory_and_links_are_slower_as_predicted_and_change_no_bit():
     slow = Topology("slow", 16, 0, base.links, np.full(64, 5.0), np.full(64, 20.0))
     model = LinkModel(memory_read_cycles=17, memory_write_cycles=9)
     schedule = build_multitree(slow)
-    buffers = buffers_of(SEED, 16, 6000)
-    memory, trace = run_rtl(schedule, buffers, link_model=model)
-    assert same_bits(memory, execute(schedule, buffers))
+    trace = trace_of(schedule, buffers_of(SEED, 16, 6000), model=model)
     assert abs(analytic(schedule, 1500, model).cycles / trace.cycles - 1) < 0.02
 
 
@@ -217,10 +199,7 @@ def test_late_ranks_random_memories_and_no_barriers_change_no_bit(seed):
     buffers = [buffers_of(100 * seed + k, topology.num_ranks, 501) for k in range(5)]
     skews = rng.integers(0, 10_001, topology.num_ranks).tolist()
     with RtlSession(topology, memory_timing=timing) as session:
-        results = session.run(schedule, buffers, start_skew_cycles=skews)
-    for buffer, (memory, _) in zip(buffers, results, strict=True):
-        assert same_bits(memory, execute(schedule, buffer))
-    first = results[0][1]
+        first, *_ = checked(session, schedule, buffers, start_skew_cycles=skews)
     assert (first.start - first.start.min() == np.array(skews) - min(skews)).all()
 
 
@@ -236,9 +215,7 @@ def test_a_session_runs_other_sizes_types_and_schedules_one_after_the_other():
             (100, "float32", "bidirectional_ring"),
         ):
             schedule = build(topology, algorithm)
-            buffers = buffers_of(SEED, 16, n, dtype)
-            (memory, _), *_ = session.run(schedule, [buffers])
-            assert same_bits(memory, execute(schedule, buffers))
+            checked(session, schedule, [buffers_of(SEED, 16, n, dtype)])
             for messages in (session.network.sent(), session.network.arrived()):
                 assert len(messages) == schedule.num_transfers
                 assert (np.diff(messages["cycle"].astype(int)) >= 0).all()
@@ -246,11 +223,11 @@ def test_a_session_runs_other_sizes_types_and_schedules_one_after_the_other():
 
 def test_a_run_is_the_same_every_time_and_on_any_number_of_threads(monkeypatch):
     schedule = build_multitree(torus(4, 4))
-    buffers = buffers_of(SEED, 16, 2000)
+    buffers, made = buffers_of(SEED, 16, 2000), {"memory_timing": MemoryTiming(9, 9, 9)}
     traces = []
     for threads in (1, 2, 5):
         monkeypatch.setattr(os, "cpu_count", lambda threads=threads: threads)
-        traces.append(run_rtl(schedule, buffers, memory_timing=MemoryTiming(9, 9, 9))[1])
+        traces.append(trace_of(schedule, buffers, made=made))
     for trace in traces[1:]:
         assert (trace.arrived == traces[0].arrived).all() and (trace.sent == traces[0].sent).all()
 
@@ -260,10 +237,9 @@ def test_lockstep_sends_no_step_before_the_time_of_those_before_it():
     schedule = build_multitree(topology)
     buffers = buffers_of(SEED, 16, 2000)
     with RtlSession(topology) as session:
-        _, free = session.run(schedule, [buffers])[0]
-        memory, trace = session.run(schedule, [buffers], lockstep=True)[0]
+        (free,) = checked(session, schedule, [buffers])
+        (trace,) = checked(session, schedule, [buffers], lockstep=True)
         num_rows = session.network.access(0, HostOp.read(ADDRESS["NUM_ROWS"]), 1000)
-    assert same_bits(memory, execute(schedule, buffers))
     assert trace.cycles > free.cycles
     # A row for each message, and one for each step in which the rank sends nothing.
     steps = schedule.step[schedule.src == 0]
@@ -273,15 +249,21 @@ def test_lockstep_sends_no_step_before_the_time_of_those_before_it():
     assert (free.sent[0] < schedule.step * step_cycles).any()
 
 
-def stop(topology, schedule, *, change=None, **settings):
-    """Run what must fail; the error and how many cycles after the start it came."""
-    num_ranks, n = topology.num_ranks, 400
-    with RtlSession(topology) as session:
+def without_row(table, row):
+    names = ("op", "flow", "port", "step", "stage")
+    left = {name: np.delete(getattr(table, name), row) for name in names}
+    return dataclasses.replace(table, **left)
+
+
+def stop(schedule, *, changed=None, change=None, **settings):
+    """Run what must fail, with the table of a rank changed; the error, and when it came."""
+    num_ranks, n = schedule.topology.num_ranks, 400
+    with RtlSession(schedule.topology) as session:
         tables = [
             compile_table(schedule, rank, n // 4, session.config) for rank in range(num_ranks)
         ]
         if change is not None:
-            tables = [change(table) for table in tables]
+            tables[changed] = change(tables[changed])
         with pytest.raises(DeviceError) as caught:
             session.run(schedule, [buffers_of(SEED, num_ranks, n)], tables=tables, **settings)
         return str(caught.value), session.network.cycle
@@ -289,7 +271,7 @@ def stop(topology, schedule, *, change=None, **settings):
 
 def test_a_rank_that_never_starts_ends_in_a_named_fault_in_bounded_time():
     schedule = build_multitree(torus(4, 4))
-    text, cycles = stop(schedule.topology, schedule, idle_ranks=[3])
+    text, cycles = stop(schedule, idle_ranks=[3])
     assert "(WATCHDOG)" in text or "(FIRST_ARRIVAL)" in text
     assert "awaited" in text and "; never started rank 3; " in text
     first = schedule.describe(int(np.flatnonzero(schedule.src == 3)[0]))
@@ -301,10 +283,9 @@ def test_an_illegal_row_ends_in_a_fault_that_names_rank_and_row():
     def change(table):
         port = table.port.copy()
         port[3] = 9
-        return dataclasses.replace(table, port=port) if table.rank == 2 else table
+        return dataclasses.replace(table, port=port)
 
-    schedule = build_multitree(torus(4, 4))
-    text, cycles = stop(schedule.topology, schedule, change=change)
+    text, cycles = stop(build_multitree(torus(4, 4)), changed=2, change=change)
     assert text.startswith("Rank 2, row 3: ") and "ROW_ILLEGAL" in text
     assert "loading the table" in text and cycles < 10_000
 
@@ -316,14 +297,7 @@ def test_a_missing_arrival_ends_in_a_fault_that_names_the_message(victim):
     schedule = build_multitree(torus(4, 4))
     rank = 5
     row = int(np.flatnonzero(schedule.src == rank)[victim])
-
-    def change(table):
-        kept = np.arange(table.num_rows) != victim
-        names = ("op", "flow", "port", "step", "stage")
-        fields = {name: getattr(table, name)[kept] for name in names}
-        return dataclasses.replace(table, **fields) if table.rank == rank else table
-
-    text, cycles = stop(schedule.topology, schedule, change=change)
+    text, cycles = stop(schedule, changed=rank, change=lambda table: without_row(table, victim))
     assert "(WATCHDOG)" in text or "(FIRST_ARRIVAL)" in text
     assert text.startswith("Rank ") and "awaited" in text
     assert text.endswith(
@@ -333,13 +307,8 @@ def test_a_missing_arrival_ends_in_a_fault_that_names_the_message(victim):
 
 
 def test_what_was_awaited_is_reported_with_the_rank_it_should_have_come_from():
-    def change(table):
-        names = ("op", "flow", "port", "step", "stage")
-        kept = {name: getattr(table, name)[1:] for name in names}
-        return dataclasses.replace(table, **kept) if table.rank == 1 else table
-
     schedule = build_multitree(ring(2))
-    text, _ = stop(schedule.topology, schedule, change=change)
+    text, _ = stop(schedule, changed=1, change=lambda table: without_row(table, 0))
     # Both wait; whose watchdog comes first tells the other.
     assert text.startswith("Rank 1: nothing progressed") and "origin rank 1; " in text
     assert "REDUCE 1 -> 0) was not sent, although all it needs had arrived" in text
@@ -379,8 +348,10 @@ def test_what_the_engine_cannot_run_is_refused_with_the_reason():
 @pytest.mark.dear
 def test_a_waveform_of_interfaces_shows_the_window_asked_for(tmp_path):
     schedule = build_multitree(ring(2))
-    waveform = Waveform(tmp_path / "run.vcd", 100, 150)
-    run_rtl(schedule, buffers_of(SEED, 2, 40), waveform=waveform)
+    # Small interfaces, which alone here are compiled for a waveform.
+    config = Config(num_ports=1, table_depth=32, num_flows=8, dtypes=("int32",), modes=())
+    made = {"waveform": Waveform(tmp_path / "run.vcd", 100, 150), "config": config}
+    trace_of(schedule, buffers_of(SEED, 2, 40, "int32"), made=made)
     text = (tmp_path / "run.vcd").read_text()
     times = [int(line[1:]) for line in text.splitlines() if line.startswith("#")]
     assert times[0] == 100_000 and times[-1] < 150_000

@@ -6,16 +6,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree import DeviceError, LinkModel, Topology, among, build, execute, parse_topology
+from multitree import DeviceError, Topology, among, build, parse_topology
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
 from multitree.nic.layouts import head_layout
 from multitree.sim.emulator.accesses import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.rtl.loads import Upcoming
-from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.lowering import lowered
+from tests.sim.emulated import SWITCHED, checked, checked_each, normals, switched_session
 
 CASES = [
     ("fat_tree:2x2", "multitree"),
@@ -35,8 +35,6 @@ CASES = [
 # Ranks 0-1 and 3-4 are linked with each other, ranks 1, 2 and 3 with a switch.
 MIXED = [(0, 1), (1, 5), (2, 5), (3, 5), (3, 4)]
 ROOTED = [("broadcast", 1), ("reduce", 2)]
-MODEL = LinkModel(buffer_flits=64)
-SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
 
 
 @cache
@@ -57,17 +55,12 @@ def schedule_of(spec, algorithm):
 @pytest.mark.dear
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, algorithm):
-    schedule = schedule_of(spec, algorithm)
-    topology = schedule.topology
-    rng = np.random.default_rng(7)
-    buffers = rng.standard_normal((4, topology.num_ranks, 330)).astype(np.float32)
-    with RtlSession(lowered(schedule).topology, link_model=MODEL, **SIZES) as session:
+    schedule, rng = schedule_of(spec, algorithm), np.random.default_rng(7)
+    with switched_session(lowered(schedule).topology) as session:
         for most in (0, 3000):
-            skews = rng.integers(most + 1, size=topology.num_ranks).tolist()
-            runs = session.run(schedule, list(buffers), start_skew_cycles=skews)
-            for buffer, (memory, trace) in zip(buffers, runs, strict=True):
-                wanted = execute(schedule, buffer)
-                assert (memory.view(np.uint32) == wanted.view(np.uint32)).all()
+            skews = rng.integers(most + 1, size=schedule.topology.num_ranks).tolist()
+            buffers = normals(schedule, 330, 4)
+            for trace in checked(session, schedule, buffers, start_skew_cycles=skews):
                 assert (trace.arrived > trace.sent).all()
                 assert trace.schedule is schedule
 
@@ -76,9 +69,8 @@ def test_collectives_back_to_back_are_exact_however_far_apart_ranks_start(spec, 
 def test_flows_without_a_flit_travel_as_heads():
     schedule = schedule_of("fat_tree:2x2", "multitree")
     buffer = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
-        ((memory, trace),) = session.run(schedule, [buffer])
-    assert memory.tobytes() == execute(schedule, buffer).tobytes()
+    with switched_session(schedule.topology) as session:
+        (trace,) = checked(session, schedule, [buffer])
     assert (trace.arrived > trace.sent).all()
 
 
@@ -88,8 +80,8 @@ def test_every_link_of_every_route_carries_its_payload(spec, algorithm):
     schedule = schedule_of(spec, algorithm)
     topology = schedule.topology
     buffer = np.ones((topology.num_ranks, schedule.num_flows * 4 * 3), np.float32)
-    with RtlSession(lowered(schedule).topology, link_model=MODEL, **SIZES) as session:
-        ((_, trace),) = session.run(schedule, [buffer])
+    with switched_session(lowered(schedule).topology) as session:
+        (trace,) = checked(session, schedule, [buffer])
     wanted = np.bincount(schedule.route_links, minlength=topology.num_links) * 3
     assert trace.link_flits.tolist() == wanted.tolist()
 
@@ -98,7 +90,7 @@ def test_every_link_of_every_route_carries_its_payload(spec, algorithm):
 def test_interfaces_of_the_least_sizes_hold_every_table(spec):
     schedule = build(parse_topology(spec), "multitree")
     sizes = least_sizes(schedule, 1000)
-    config = config_for(schedule.topology, MODEL, **sizes)
+    config = config_for(schedule.topology, SWITCHED, **sizes)
     ranks = range(schedule.topology.num_ranks)
     tables = [compile_table(schedule, rank, 1000, config) for rank in ranks]
     children = [(table.children != NO_PORT).sum(axis=1).max() for table in tables]
@@ -115,16 +107,13 @@ def test_interfaces_of_the_least_sizes_hold_every_table(spec):
 def test_a_broadcast_and_a_reduce_end_only_when_everybody_takes_part(spec, algorithm):
     all_reduce = schedule_of(spec, algorithm)
     topology = all_reduce.topology
-    rng = np.random.default_rng(8)
-    buffers = rng.standard_normal((3, topology.num_ranks, 330)).astype(np.float32)
-    late = int(rng.integers(topology.num_ranks))
+    buffers = normals(all_reduce, 330, 3)
+    late = int(np.random.default_rng(8).integers(topology.num_ranks))
     skews = [4000 * (rank == late) for rank in range(topology.num_ranks)]
-    with RtlSession(lowered(all_reduce).topology, link_model=MODEL, **SIZES) as session:
+    with switched_session(lowered(all_reduce).topology) as session:
         for collective in ("broadcast", "reduce"):
             schedule = build(topology, algorithm, collective, root=1)
-            runs = session.run(schedule, list(buffers), start_skew_cycles=skews)
-            for buffer, (memory, trace) in zip(buffers, runs, strict=True):
-                assert memory.tobytes() == execute(schedule, buffer).tobytes()
+            for trace in checked(session, schedule, buffers, start_skew_cycles=skews):
                 assert trace.sent.shape == (1, schedule.num_transfers)
                 assert trace.done.min() >= trace.start.max()
                 flits = np.diff(schedule.chunks(trace.num_flits))[schedule.flow]
@@ -143,11 +132,8 @@ def test_all_reduces_broadcasts_and_reduces_follow_each_other_without_a_barrier(
         buffers.append(rng.standard_normal((topology.num_ranks, n)).astype(np.float32))
     queue[4], buffers[4] = queue[3], buffers[3] + 1
     skews = rng.integers(5000, size=topology.num_ranks).tolist()
-    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
-        results = session.run_each(queue, buffers, start_skew_cycles=skews)
-        for each, buffer, (memory, trace) in zip(queue, buffers, results, strict=True):
-            assert memory.tobytes() == execute(each.schedule, buffer, op=each.op).tobytes()
-            assert trace.schedule is each.schedule
+    with switched_session(topology) as session:
+        checked_each(session, queue, buffers, start_skew_cycles=skews)
         with pytest.raises(ValueError, match="must be one per collective, 6, not 2"):
             session.run_each(queue, buffers[:2])
         with pytest.raises(ValueError, match=r"must be of length and type \(3, 'float32'\), not"):
@@ -158,22 +144,21 @@ def test_all_reduces_broadcasts_and_reduces_follow_each_other_without_a_barrier(
 def test_a_fault_that_a_switch_finds_names_it_and_a_reset_makes_all_as_new():
     schedule = schedule_of("fat_tree:2x2", "multitree")
     buffer = np.arange(160, dtype=np.float32).reshape(4, 40)
-    route = head_layout(config_for(schedule.topology, MODEL, **SIZES))["route"]
-    # The highest bit of the first hop's port: there is none of that number.
-    nowhere = FlipBit(node=1, cycle=0, port=0, field=FlitField.PAYLOAD, bit=route.offset + 4)
-    with RtlSession(schedule.topology, link_model=MODEL, **SIZES) as session:
+    with switched_session(schedule.topology) as session:
+        # The highest bit of the first hop's port: there is none of that number.
+        bit = head_layout(session.config)["route"].offset + 4
+        nowhere = FlipBit(node=1, cycle=0, port=0, field=FlitField.PAYLOAD, bit=bit)
         with pytest.raises(DeviceError, match=r"\(PEER_FAULT\); origin switch 4 \(ROUTE\)"):
             session.run(schedule, [buffer], faults=[nowhere])
         assert not session.network.num_faults_pending()
         session.reset()
-        ((memory, _),) = session.run(schedule, [buffer])
-        assert memory.tobytes() == execute(schedule, buffer).tobytes()
+        checked(session, schedule, [buffer])
 
 
 @pytest.mark.slow
 def test_links_between_switches_are_awaited():
     topology = schedule_of("bigraph:2x4", "multitree").topology
-    with RtlSession(topology, link_model=MODEL, **SIZES) as session:
+    with switched_session(topology) as session:
         network = session.network
         await_links(network)
         assert not any(network.switches_down())

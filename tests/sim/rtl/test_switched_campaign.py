@@ -1,20 +1,17 @@
 """A few runs of the campaign with switches, and that it tells what is wrong."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from multitree import DeviceError, build, parse_topology, verify
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.lowering import as_sent
 from tests.benches import bench_module
+from tests.sim.emulated import needs_rtl
+from tests.sim.rtl.campaigns import reports_what_is_wrong_and_what_is_stuck
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-]
+pytestmark = [pytest.mark.long, needs_rtl]
 
 SEEDS = (3, 27)  # fat_tree:2x2, a star
 
@@ -74,28 +71,15 @@ def test_a_rank_that_ends_before_another_begins_is_reported(campaign, monkeypatc
 
     monkeypatch.setattr(campaign.RtlSession, "run_each", early)
     reported = campaign.run_once(SEEDS[0])
-    assert (
-        not reported.exact
-        and reported.text == "a rank ended collectives [1] that another had not begun"
-    )
+    assert not reported.exact
+    assert reported.text == "a rank ended collectives [1] that another had not begun"
 
 
 def test_a_wrong_result_and_a_run_that_is_stuck_are_reported(campaign, monkeypatch, outcomes):
-    with monkeypatch.context() as patch:
-        patch.setattr(bench_module("_draws"), "execute", lambda schedule, buffer, op: buffer + 1)
-        wrong = campaign.run_once(SEEDS[0])
-    assert wrong.text.startswith("wrong results of collectives [0, 1")
-
-    def stuck(*arguments, **options):
-        raise DeviceError("Rank 1: not over")
-
-    monkeypatch.setattr(campaign.RtlSession, "run_each", stuck)
-    reported = campaign.run_once(SEEDS[0])
-    assert reported == replace(
-        reported, exact=False, text="stuck: Rank 1: not over", added=0, cycles=0
+    text = r"wrong results of collectives \[0, 1.*"
+    reports_what_is_wrong_and_what_is_stuck(
+        campaign, monkeypatch, SEEDS[0], text, outcomes[1], added=0
     )
-    row = campaign.CAMPAIGN.table_of([wrong, reported, outcomes[1]])[-1]
-    assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(

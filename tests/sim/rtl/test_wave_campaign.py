@@ -1,19 +1,13 @@
 """A few runs of the campaign with waves, and that it tells what is wrong."""
 
-from dataclasses import replace
-
 import pytest
 
-from multitree.nic.driver.faults import DeviceError
-from multitree.sim.emulator.verilator import why_not
-from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import least_sizes
 from tests.benches import bench_module
+from tests.sim.emulated import needs_rtl
+from tests.sim.rtl.campaigns import reports_what_is_wrong_and_what_is_stuck
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
-]
+pytestmark = [pytest.mark.long, needs_rtl]
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +64,7 @@ def test_every_result_is_exact_in_waves_and_without(campaign, outcomes):
 def test_a_wrong_result_and_a_run_that_is_stuck_are_reported(
     campaign, monkeypatch, seeds, outcomes
 ):
-    with monkeypatch.context() as patch:
-        patch.setattr(bench_module("_draws"), "execute", lambda schedule, buffer, op: buffer + 1)
-        wrong = campaign.run_once(seeds[0])
-    assert wrong.text == "wrong results of collectives [0, 1, 2, 3]"
-
-    def stuck(*arguments, **options):
-        raise DeviceError("Rank 1: not over")
-
-    monkeypatch.setattr(RtlSession, "run_each", stuck)
-    reported = campaign.run_once(seeds[0])
-    assert reported == replace(
-        reported, exact=False, text="stuck: Rank 1: not over", waves=0, cycles=0
+    text = r"wrong results of collectives \[0, 1, 2, 3\]"
+    reports_what_is_wrong_and_what_is_stuck(
+        campaign, monkeypatch, seeds[0], text, outcomes[1], waves=0
     )
-    row = campaign.CAMPAIGN.table_of([wrong, reported, outcomes[1]])[-1]
-    assert (row["exact"], row["wrong"], row["stuck"]) == (1, 1, 1)

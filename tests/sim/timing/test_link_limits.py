@@ -9,11 +9,10 @@ from multitree import Communicator, LinkModel, Topology, build, estimate, torus
 from multitree.host.runner import Runner
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.timing.sizing import config_for, link_limits
+from tests.sim.emulated import needs_rtl
 
 NUM_FLITS = 200_000
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 
 
 def pair(bandwidth, latency):
@@ -109,7 +108,8 @@ def test_interfaces_and_switches_are_built_with_these_buffers():
 @needs_rtl
 @pytest.mark.long
 def test_interfaces_keep_long_links_busy_and_short_buffers_do_not():
-    far = with_links(torus(2, 2), latency_ns=600.0)
+    # Their buffers have 1024 places, as those of tests/sim/rtl/test_rejoin.py.
+    far = with_links(torus(2, 2), latency_ns=390.0)
     memory = np.ones((4, 1 << 15), np.int32)
     times = {}
     for buffer_flits in (None, 512):

@@ -2,16 +2,18 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from multitree import LinkModel, ScheduleError, Topology, build, dgx_a100, torus, verify
 from multitree.host.runner import Runner
-from multitree.sim.emulator.verilator import why_not
 from multitree.topology.algorithms.direct import build_direct
 from multitree.topology.collectives import Op
 from multitree.topology.families.switched import dgx2, fat_tree, kary_tree
+from tests.sim.emulated import needs_rtl
+from tests.topology.graphs import both_ways, planes_of
 from tests.topology.oracles import does_its_collective
 
 MODEL = LinkModel()
@@ -35,11 +37,9 @@ def slots_of(schedule, links):
     return (speeds.max() / speeds[links]).astype(int)
 
 
-def with_rank_at(switches, num_ranks, num_switches, pairs):
+def with_rank_at(num_ranks, num_switches, pairs):
     """A network of links both ways between ranks and switches."""
-    links = [(a, num_ranks + b) for a, b in pairs]
-    links += [(b, a) for a, b in links] + switches
-    return Topology("made", num_ranks, num_switches, links, 16.0, 150.0)
+    return both_ways("made", num_ranks, num_switches, [(a, num_ranks + b) for a, b in pairs])
 
 
 def test_on_dgx2_each_root_has_a_flow_per_plane_and_links_carry_one_transfer_a_step():
@@ -172,35 +172,28 @@ def test_several_rails_share_the_planes_between_them():
     # Boxes of ranks 0-1 and 2-3 with two planes each, and two switches that join all four.
     boxes = [(rank, plane + rank // 2 * 2) for rank in range(4) for plane in range(2)]
     rails = [(rank, 4 + rail) for rank in range(4) for rail in range(2)]
-    topology = with_rank_at([], 4, 6, boxes + rails)
+    topology = with_rank_at(4, 6, boxes + rails)
     schedule = build_direct(topology)
     rail = last_links(schedule)[np.flatnonzero((schedule.src // 2) != (schedule.dst // 2))]
     assert len(np.unique(topology.links[rail].max(axis=1))) == 2
     assert schedule.max_link_load == 1 and does_its_collective(schedule)
 
 
+TWICE = [(0, 0), (0, 0), (1, 0)]
+MISSED = [(0, 2), (2, 0), (1, 2), (0, 3), (3, 1)]
+ASTRAY = [(0, 2), (2, 0), (1, 3), (3, 1), (2, 3), (0, 4), (4, 0), (1, 5), (5, 1), (5, 4)]
+one_way = partial(Topology, "made", bandwidth_gbytes_per_s=16.0, latency_ns=150.0)
 REFUSED = {
     "must have switches, not ranks alone": torus(4, 4),
     "that join all 16 ranks, not 15 at most": dgx_a100(2).without(links=[6]),
     "with as many planes each, not 5 to 6": dgx_a100(2).without(switches=[16]),
     "with as many ranks each, not 7 to 8": dgx_a100(2).without(ranks=[3]),
-    "must have one link to the switches that join a rank, not 2 of rank 0": with_rank_at(
-        [], 2, 1, [(0, 0), (0, 0), (1, 0)]
-    ),
-    "must have one link from the switches that join a rank, not 0 of rank 1": Topology(
-        "made", 2, 2, [(0, 2), (2, 0), (1, 2), (0, 3), (3, 1)], 16.0, 150.0
-    ),
+    "must have one link to the switches that join a rank, not 2 of": with_rank_at(2, 1, TWICE),
+    "must have one link from the switches that join a rank, not 0 of rank 1": one_way(2, 2, MISSED),
     "must have boxes that hold each rank once, not rank 1 in 2": with_rank_at(
-        [], 3, 3, [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (2, 2)]
+        3, 3, [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (2, 2)]
     ),
-    "every rank to every other, not those from switch 2 on": Topology(
-        "made",
-        2,
-        4,
-        [(0, 2), (2, 0), (1, 3), (3, 1), (2, 3), (0, 4), (4, 0), (1, 5), (5, 1), (5, 4)],
-        16.0,
-        150.0,
-    ),
+    "every rank to every other, not those from switch 2 on": one_way(2, 4, ASTRAY),
     "at most 64 contributions to a sum, not 71": fat_tree(8, 9),
 }
 
@@ -218,8 +211,9 @@ def test_the_most_contributions_that_interfaces_keep_apart_are_accepted():
 
 
 @pytest.mark.long
-@pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
-def test_dgx2_is_exact_in_rtl_and_near_the_bound():
-    with Runner.timed(dgx2(), "rtl") as runner:
-        report, _ = runner.simulate(suited(dgx2(), 2**18), 2**18)
+@needs_rtl
+def test_two_planes_are_exact_in_rtl_and_near_the_bound():
+    planes = planes_of(8, 2)
+    with Runner.timed(planes, "rtl") as runner:
+        report, _ = runner.simulate(suited(planes, 2**18), 2**18)
     assert report.exact and report.ratio_to_bound < 1.25

@@ -3,21 +3,15 @@
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, Topology, build, dgx_a100, torus, verify
+from multitree import ScheduleError, build, dgx_a100, torus, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.rings import build_plane_rings, build_ring
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree
+from tests.topology.graphs import planes_of
 from tests.topology.oracles import does_its_collective
 
 
-def star_planes(num_ranks, num_planes):
-    """Ranks with a link to each of some switches."""
-    to = [[rank, num_ranks + plane] for rank in range(num_ranks) for plane in range(num_planes)]
-    links = [ends for pair in to for ends in (pair, pair[::-1])]
-    return Topology("planes", num_ranks, num_planes, links, 16.0, 150.0)
-
-
-@pytest.mark.parametrize("topology", [dgx2(), star_planes(5, 3)], ids=lambda t: t.name)
+@pytest.mark.parametrize("topology", [dgx2(), planes_of(5, 3)], ids=lambda t: t.name)
 def test_every_link_of_every_rank_carries_a_chunk_in_every_step(topology):
     schedule = build_plane_rings(topology)
     report = verify(schedule)
@@ -39,14 +33,14 @@ def test_over_one_plane_it_is_the_ring(topology):
 
 
 def test_large_buffers_come_to_the_bound_which_one_ring_misses_by_the_planes():
-    topology, num_flits = star_planes(8, 3), 1 << 20
+    topology, num_flits = planes_of(8, 3), 1 << 20
     bound = 2 * 7 / (8 * 3) * num_flits
     assert bound < analytic(build_plane_rings(topology), num_flits).cycles < 1.03 * bound
     assert analytic(build_ring(topology), num_flits).cycles > 2.9 * bound
 
 
 def test_rooted_collectives_go_once_around_on_every_plane():
-    schedule = build(star_planes(4, 3), "plane_rings", "reduce", 2)
+    schedule = build(planes_of(4, 3), "plane_rings", "reduce", 2)
     assert (schedule.num_flows, schedule.num_steps) == (3, 3)
     assert verify(schedule).contention_free and does_its_collective(schedule)
 
