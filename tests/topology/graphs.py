@@ -1,4 +1,4 @@
-"""Networks and schedules for tests: by hand, or random ones from a seed or Hypothesis."""
+"""Networks and schedules for tests: by hand, or random ones."""
 
 import numpy as np
 from hypothesis import strategies as st
