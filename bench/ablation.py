@@ -8,12 +8,11 @@ the published means. All but those by the engine exact:
 
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 from _bench import Row, ended, listed, options, reported, sizes
 from baselines import PEER_CYCLES
 
-from multitree import LinkModel, Topology, build, exact, parse_topology
+from multitree import LinkModel, build, exact, parse_topology
 from multitree.host.cli.output import Working
 from multitree.host.evaluation.schemes import reduction_cycles
 from multitree.host.sizes import format_size
@@ -33,7 +32,9 @@ def measure(spec: str, size_bytes: int, work: Working) -> Iterator[Row]:
     work.update(f"{spec}, {format_size(size_bytes)}")
     schedules = {name: build(topology, name) for name in ("multitree", *OVER)}
     rings = {name: exact(schedules[name], num_flits, PACKETS).cycles for name in OVER}
-    published_steps = _one_order(topology)
+    # The single order of growth that the published code has.
+    one_order = {"root_order": "ascending", "neighbour_order": "ascending"}
+    published_steps = build_multitree(topology, **one_order)
     trees = {
         "MultiTree in packets": exact(schedules["multitree"], num_flits, PACKETS).cycles,
         AS_HERE: exact(schedules["multitree"], num_flits).cycles,
@@ -49,11 +50,6 @@ def measure(spec: str, size_bytes: int, work: Working) -> Iterator[Row]:
         # What none of the causes explains, scheme by scheme.
         residual = {f"residual_{name}": peer[name] / cycles for name, cycles in less.items()}
         yield _row(spec, size_bytes, PEER, peer) | residual
-
-
-def _one_order(topology: Topology) -> Any:
-    """MultiTree with the single order of growth that the published code has."""
-    return build_multitree(topology, root_order="ascending", neighbour_order="ascending")
 
 
 def _row(spec: str, size_bytes: int | None, cause: str, cycles: dict[str, int]) -> Row:

@@ -105,14 +105,18 @@ def _schedule(spec: str, algorithm: str, link_gbytes_per_s: float | None) -> Sch
     return build(scaled(parse_topology(spec), link_gbytes_per_s, None), algorithm)
 
 
+def difference(
+    kind: str, case: str, schedule: Schedule, num_flits: int, model: LinkModel, **modes: Any
+) -> Difference:
+    """Time a case by both engines."""
+    found, right = (
+        engine(schedule, num_flits, model, **modes).cycles for engine in (analytic, exact)
+    )
+    return Difference(kind, case, right, found - right)
+
+
 def of_point(point: Point) -> Difference:
     schedule = _schedule(point.spec, point.algorithm, point.link_gbytes_per_s)
-    model = point.model
-    num_flits = model.num_flits(parse_size(point.size), 1)
-    both = [
-        engine(schedule, num_flits, model, lockstep=point.lockstep).cycles
-        for engine in (analytic, exact)
-    ]
     if point.link_gbytes_per_s is not None:
         kind = "slow-links"
     elif schedule.num_waves > 1:
@@ -121,7 +125,8 @@ def of_point(point: Point) -> Difference:
         kind = "double-trees" if point.algorithm == "double_tree" else "shared"
     else:
         kind = "forwarding" if point.forward_flits else "private"
-    return Difference(f"ordinary/{kind}", str(point), both[1], both[0] - both[1])
+    timed = schedule, point.model.num_flits(parse_size(point.size), 1), point.model
+    return difference(f"ordinary/{kind}", str(point), *timed, lockstep=point.lockstep)
 
 
 def of_translated(spec: str) -> Iterator[Difference]:
@@ -150,13 +155,9 @@ def of_short(seed: int) -> Difference:
 
 
 def _of_case(group: str, seed: int, case: Case) -> Difference:
-    modes: dict[str, Any] = {"lockstep": case.lockstep, "start": case.skews}
-    both = [
-        engine(case.schedule, case.num_flits, case.model, **modes).cycles
-        for engine in (analytic, exact)
-    ]
-    kind = case.kind.replace(", ", "-").replace(" ", "-")
-    return Difference(f"{group}/{kind}", f"seed {seed}", both[1], both[0] - both[1])
+    kind = f"{group}/{case.kind.replace(', ', '-').replace(' ', '-')}"
+    timed = case.schedule, case.num_flits, case.model
+    return difference(kind, f"seed {seed}", *timed, lockstep=case.lockstep, start=case.skews)
 
 
 def summary(found: Sequence[Difference]) -> list[Row]:
@@ -165,20 +166,17 @@ def summary(found: Sequence[Difference]) -> list[Row]:
     for each in found:
         for name in (each.kind, each.kind.partition("/")[0] + "/all"):
             classes.setdefault(name, []).append(each)
-    return [
-        {
-            "class": name,
-            "cases": len(group),
-            "most_share": max(each.share for each in group),
-            "mean_share": sum(each.share for each in group) / len(group),
-            "most_percent": 100 * max(each.share for each in group),
-            "mean_percent": 100 * sum(each.share for each in group) / len(group),
-            "most_cycles": max(abs(each.cycles) for each in group),
-            "mean_cycles": sum(abs(each.cycles) for each in group) / len(group),
-            "worst": asdict(max(group, key=lambda each: each.share)),
-        }
-        for name, group in sorted(classes.items())
-    ]
+    rows = []
+    for name, group in sorted(classes.items()):
+        shares, cycles = (
+            [*each] for each in zip(*((d.share, abs(d.cycles)) for d in group), strict=True)
+        )
+        row = {"class": name, "cases": len(group)}
+        row |= {"most_share": max(shares), "mean_share": sum(shares) / len(group)}
+        row |= {"most_percent": 100 * max(shares), "mean_percent": 100 * sum(shares) / len(group)}
+        row |= {"most_cycles": max(cycles), "mean_cycles": sum(cycles) / len(group)}
+        rows.append(row | {"worst": asdict(max(group, key=lambda each: each.share))})
+    return rows
 
 
 def main() -> int:

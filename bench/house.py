@@ -5,11 +5,9 @@ functions are entered by an all-reduce on the rtl engine, a warm one of the back
 comparison and a table.
 """
 
-import argparse
 import ast
 import contextlib
 import io
-import json
 import statistics
 import sys
 import threading
@@ -23,6 +21,7 @@ from typing import Any
 import _ranks
 import networkx
 import numpy as np
+from _bench import ended, options
 
 from multitree import Communicator, Schedule, Topology, ring, torus
 from multitree.host.cli.main import main as multitree
@@ -225,25 +224,20 @@ def table_entries(topology: Topology) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--paths", action="store_true", help="also files that are entered")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    about = "also files that are entered"
+    given = options(__doc__, paths={"action": "store_true", "help": about})
     counts = counted()
-    if options.paths:
+    if given.paths:
         counts["files_of_an_rtl_all_reduce"] = entered(all_reduce)
         counts["files_of_a_warm_tensor"] = _ranks.run_ranks(warm_tensor, 2)[0]
         counts["files_of_compare"] = entered(compare)
         counts["files_of_a_table_entry"] = entered(partial(table_entries, ring(2)))
-    if options.json:
-        print(json.dumps(counts, indent=2))
-        return 0
+    said = []
     for name, value in counts.items():
         listed = isinstance(value, list)
-        print(f"{name.replace('_', ' '):36}{len(value) if listed else value}")
-        for line in value if listed else ():
-            print(f"    {line}")
-    return 0
+        said.append(f"{name.replace('_', ' '):36}{len(value) if listed else value}")
+        said += [f"    {line}" for line in (value if listed else ())]
+    return ended(given, True, counts, *said)
 
 
 if __name__ == "__main__":

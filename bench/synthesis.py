@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from _bench import ended
 from _cases import SPEC, Case
 from _place import missing_nextpnr, route_all
 from _yosys import ToolError, missing_yosys, yosys
@@ -164,11 +165,8 @@ def main() -> int:
     given = parse()
     cases = given.only or list(SIZES)
     if not given.json:
-        print(
-            ROW_FORMAT.format(
-                "", "ports", "flit", "lanes", "waves", "forward", "adder", *HEADINGS, ""
-            )
-        )
+        sizes = ("ports", "flit", "lanes", "waves", "forward", "adder")
+        print(ROW_FORMAT.format("", *sizes, *HEADINGS, ""))
     rows, places = [], {}
     try:
         for case, verilog, row in measure(given.folder, cases, given.families, given.jobs):
@@ -183,16 +181,11 @@ def main() -> int:
     jobs = [(*places[case], case.blocks()) for case in cases if given.seed_numbers]
     route_all(jobs, given.seed_numbers, 60 * given.route_minutes, given.jobs)
     bits = {"row_bits": ROW.size, "flow_bits": FLOW_ENTRY.size, "paper_bits": 200}
-    if given.json:
-        print(json.dumps({**bits, "rows": rows}, indent=2))
-        return 0
-    for _, row, _ in jobs:
+    for _, row, _ in () if given.json else jobs:
         show(row)
-    print(
-        f"A row of the table has {bits['row_bits']} bits, a flow {bits['flow_bits']}; "
-        f"the paper's table has about {bits['paper_bits']} per entry."
-    )
-    return 0
+    said = f"A row of the table has {bits['row_bits']} bits, a flow {bits['flow_bits']}; "
+    said += f"the paper's table has about {bits['paper_bits']} per entry."
+    return ended(given, True, {**bits, "rows": rows}, said)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ TOPOLOGIES = {
 }
 TRANSPORTS = ("shared_memory", "gloo")
 TURNS = 9
+NAMES = ("", "invariant_", "gloo_")
 COLUMNS = ("ranks", "topology", "transport", "size_bytes", "ratio_to_gloo", "milliseconds")
 COLUMNS += ("gloo_milliseconds", "invariant_ratio_to_default")
 
@@ -63,18 +64,15 @@ def measure(
                     "size_bytes": size,
                     "ratio_to_gloo": statistics.median(ours / gloo for ours, _, gloo in taken),
                     "invariant_ratio_to_default": statistics.median(b / a for a, b, _ in taken),
-                    **milliseconds(taken),
+                    **{
+                        f"{name}milliseconds": 1000 * statistics.median(column)
+                        for name, column in zip(NAMES, zip(*taken, strict=True), strict=True)
+                    },
                 }
             )
         dist.destroy_process_group(ours)
         dist.destroy_process_group(invariant)
     return rows
-
-
-def milliseconds(taken: list[list[float]]) -> dict[str, float]:
-    names = ("milliseconds", "invariant_milliseconds", "gloo_milliseconds")
-    columns = zip(*taken, strict=True)
-    return {n: 1000 * statistics.median(c) for n, c in zip(names, columns, strict=True)}
 
 
 def block(tensor: torch.Tensor, group: Any, repeats: int, gloo: Any) -> float:

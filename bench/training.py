@@ -8,12 +8,13 @@ all-reduce were as many times faster as the paper says: ``python bench/training.
 
 import sys
 from collections.abc import Iterator
+from itertools import product
 from statistics import geometric_mean
 from typing import Any
 
 from _bench import Row, ended, options, reported
 
-from multitree import Collective, Job, JobTime, LinkModel, SystolicArrays, load_job, parse_topology
+from multitree import Collective, Job, LinkModel, SystolicArrays, load_job, parse_topology
 from multitree.host.cli.output import Working
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
@@ -63,33 +64,25 @@ def measure(placement: Placement, jobs: list[Job], work: Working) -> Iterator[Ro
     for scheme, (algorithm, dependency, flow_control) in SCHEMES.items():
         model = LinkModel(dependency=dependency, flow_control=flow_control)
         times = CollectiveTimes(placement, algorithm, model)
-        for job in jobs:
-            for overlap in OVERLAPS:
-                work.update(f"{scheme}, {job.name}, {overlap}")
-                yield row_of(job, scheme, iteration(job, times, overlap=overlap))
+        for job, overlap in product(jobs, OVERLAPS):
+            work.update(f"{scheme}, {job.name}, {overlap}")
+            found = iteration(job, times, overlap=overlap)
+            row = {"network": job.name, "overlap": overlap, "scheme": scheme}
+            row |= {f"{name}_cycles": getattr(found, f"{name}_cycles") for name in PARTS}
+            yield row | {"exposed_share": found.exposed_cycles / found.total_cycles}
 
 
-def row_of(job: Job, scheme: str, found: JobTime) -> Row:
-    row = {"network": job.name, "overlap": found.overlap, "scheme": scheme}
-    row |= {f"{name}_cycles": getattr(found, f"{name}_cycles") for name in PARTS}
-    return row | {"exposed_share": found.exposed_cycles / found.total_cycles}
-
-
-def means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def means(rows: list[Row]) -> list[Row]:
     """Speed-ups of every scheme over every baseline, by kind of network and overlap."""
     at = {(row["network"], row["overlap"], row["scheme"]): row for row in rows}
     found = []
-    for kind, names in KINDS.items():
-        for overlap in OVERLAPS:
-            for over in BASELINES:
-                for scheme in SCHEMES:
-                    pairs = [(at[n, overlap, over], at[n, overlap, scheme]) for n in names]
-                    entry = {"networks": kind, "overlap": overlap, "over": over, "scheme": scheme}
-                    for what in ("communication", "total"):
-                        key = f"{what}_cycles"
-                        entry[f"{what}_speedup"] = geometric_mean(a[key] / b[key] for a, b in pairs)
-                    entry["time_saved"] = 1 - 1 / entry["total_speedup"]
-                    found.append(entry)
+    for kind, overlap, over, scheme in product(KINDS, OVERLAPS, BASELINES, SCHEMES):
+        pairs = [(at[name, overlap, over], at[name, overlap, scheme]) for name in KINDS[kind]]
+        entry = {"networks": kind, "overlap": overlap, "over": over, "scheme": scheme}
+        for what in ("communication", "total"):
+            key = f"{what}_cycles"
+            entry[f"{what}_speedup"] = geometric_mean(a[key] / b[key] for a, b in pairs)
+        found.append(entry | {"time_saved": 1 - 1 / entry["total_speedup"]})
     return found
 
 
@@ -103,7 +96,7 @@ class _Faster(CollectiveTimes):
         return round(super().cycles(collective) / self.ratio)
 
 
-def with_published_ratio(placement: Placement, jobs: list[Job]) -> list[dict[str, Any]]:
+def with_published_ratio(placement: Placement, jobs: list[Job]) -> list[Row]:
     """Total speed-ups if MultiTree's all-reduce were as much faster as the paper says."""
     found = []
     for over, ratio in PUBLISHED.items():
@@ -128,7 +121,7 @@ def with_published_ratio(placement: Placement, jobs: list[Job]) -> list[dict[str
     return found
 
 
-def summary(means: list[dict[str, Any]], faster: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def summary(means: list[Row], faster: list[Row]) -> list[Row]:
     """MultiTree's speed-ups beside those at the published ratio and those published."""
     keys = ("networks", "overlap", "over")
     at = {(each["scheme"], *(each[key] for key in keys)): each for each in means}
@@ -145,7 +138,7 @@ def summary(means: list[dict[str, Any]], faster: list[dict[str, Any]]) -> list[d
     return found
 
 
-def networks() -> list[dict[str, Any]]:
+def networks() -> list[Row]:
     """Layers, parameters, and backward over forward cycles by how folds follow each other."""
     found = []
     for name in MODELS:

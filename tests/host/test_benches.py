@@ -14,7 +14,7 @@ from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
-from tests.benches import bench_module
+from tests.benches import bench_module, ran
 
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -41,12 +41,6 @@ def drawn(monkeypatch):
 @pytest.fixture
 def auto(drawn):
     return bench_module("auto")
-
-
-def ran(module, monkeypatch, capsys, *arguments):
-    """Exit status of a measurement, and what it prints."""
-    monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
-    return module.main(), capsys.readouterr().out
 
 
 def test_links_along_y_are_slower_and_longer_and_no_others(unequal):

@@ -1,12 +1,11 @@
 """The measurement of invariant sums, small, and that it notices a wrong bit."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 
-from tests.benches import bench_module
+from tests.benches import bench_module, ran
 
 pytest.importorskip("torch", reason="PyTorch is not installed, so its sums are not measured")
 
@@ -26,9 +25,8 @@ def bench(monkeypatch):
 
 def printed(bench, monkeypatch, capsys):
     """Exit status and figures."""
-    monkeypatch.setattr(sys, "argv", ["invariant", "--size", "4KiB", "--json"])
-    status = bench.main()
-    return status, json.loads(capsys.readouterr().out)
+    status, out = ran(bench, monkeypatch, capsys, "--size", "4KiB", "--json")
+    return status, json.loads(out)
 
 
 @pytest.mark.slow
