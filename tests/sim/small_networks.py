@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from multitree import Schedule, Topology
+from multitree import Topology
 from multitree.topology.collectives import Op
+from tests.topology.graphs import by_hand
 
 __all__ = ["UNEVEN", "around", "network"]
 
@@ -19,12 +20,9 @@ def network(name, num_ranks, num_switches, pairs):
 # Ranks 0 and 1 at switch 4, ranks 2 and 3 at switch 5.
 TWO_SWITCHES = network("two switches", 4, 2, [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5)])
 # Rank 0 has the sum first, tells rank 2 last, and rank 1, which is done early, sends to rank 2.
-UNEVEN = Schedule.from_rows(
+UNEVEN = by_hand(
     TWO_SWITCHES,
-    algorithm="by hand",
-    collective="all_reduce",
-    flow_offsets=[0, 1],
-    rows=[
+    [
         (0, REDUCE, 0, 1, 2),
         (1, REDUCE, 0, 3, 0),
         (2, REDUCE, 0, 2, 0),
@@ -52,11 +50,8 @@ def around(num_ranks, *, dateline):
             # Class 1 behind the link that closes the ring.
             wraps = np.array(links[-1]) == 2 * n + last
             classes.append((np.cumsum(wraps) - wraps) * dateline)
-    return Schedule.from_rows(
+    return by_hand(
         network(f"ring of {n} switches", n, n, pairs),
-        algorithm="by hand",
-        collective="all_reduce",
-        flow_offsets=range(n + 1),
-        rows=rows,
+        rows,
         routes=(4 * np.arange(len(rows) + 1), np.concatenate(links), np.concatenate(classes)),
     )

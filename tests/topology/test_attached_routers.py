@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree import LinkModel, Schedule, Topology, TopologyError, build, parse_topology, verify
+from multitree import LinkModel, Topology, TopologyError, build, parse_topology, verify
 from multitree.nic.driver.table import compile_table
 from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.arrays import rows_of_entries
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import lowered, through_switches, with_switches
 from multitree.topology.networks.nodes import ports_in_use
-from tests.topology.graphs import random_switched_topology, topologies
+from tests.topology.graphs import by_hand, random_switched_topology, topologies
 
 GRAPHS = [
     topologies(both_directions=True),
@@ -130,8 +130,6 @@ def test_a_rank_without_a_way_back_is_an_error_that_names_the_link():
     one_way = Topology("one way", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
     rows = [(op, op, 0, 2 * op, 2 - 2 * op) for op in (Op.REDUCE, Op.GATHER)]
     rows += [(2, Op.GATHER, 0, 0, 1), (0, Op.REDUCE, 0, 1, 2)]
-    schedule = Schedule.from_rows(
-        one_way, algorithm="by hand", collective="all_reduce", flow_offsets=[0, 1], rows=rows
-    )
+    schedule = by_hand(one_way, rows)
     with pytest.raises(TopologyError, match="one way: link 0 must have a reverse link, not none"):
         lowered(schedule)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from multitree import Schedule, ScheduleError, bigraph, build, dgx2, fat_tree, ring, torus, verify
+from multitree import ScheduleError, bigraph, build, dgx2, fat_tree, ring, torus, verify
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops, lowered, with_header_only_phase
+from tests.topology.graphs import by_hand
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")
 NETWORKS = [torus(3, 3), fat_tree(2, 4), bigraph(4, 4), dgx2()]
@@ -103,13 +104,11 @@ def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_
     rows = [(0, 1, 0, 2, 0), (1, 1, 0, 0, 3), (2, 1, 0, 0, 1), (3, 1, 0, 1, 5), (4, 1, 0, 3, 4)]
     routes = [[5, 7, 9, 11], [1, 3, 5], [1], [2, 0], [7]]
     classes = [[1, 0, 0, 0], [1, 1, 1], [0], [0, 0], [0]]
-    schedule = Schedule.from_rows(
+    schedule = by_hand(
         ring(6),
-        algorithm="by hand",
-        collective="broadcast",
-        root=2,
-        flow_offsets=[0, 1],
-        rows=rows,
+        rows,
+        "broadcast",
+        2,
         routes=(np.cumsum([0, *map(len, routes)]), np.concatenate(routes), np.concatenate(classes)),
     )
     verify(schedule)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Schedule, Topology, build, exact, parse_topology
+from multitree import LinkModel, Topology, build, exact, parse_topology
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.table_rows import generations_of
 from multitree.topology.algorithms.multitree import build_multitree
@@ -12,6 +12,7 @@ from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.bounds import bound_cycles
+from tests.topology.graphs import by_hand
 
 MODELS = [
     LinkModel(),
@@ -34,14 +35,7 @@ def way(model, num_flits, op, latency=150):
 def chain(topology, hops, flow_offsets=(0, 1)):
     """One flow handed on along ranks 0, 1, 2 and so on, one hop per step."""
     rows = [[hop, Op.GATHER, 0, hop, hop + 1] for hop in range(hops)]
-    return Schedule.from_rows(
-        topology,
-        algorithm="chain",
-        collective="broadcast",
-        root=0,
-        flow_offsets=flow_offsets,
-        rows=rows,
-    )
+    return by_hand(topology, rows, "broadcast", 0, flow_offsets=flow_offsets)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -86,9 +80,7 @@ def test_a_packet_is_a_head_more_on_the_link_and_no_payload(num_flits, num_packe
 
 def test_messages_that_are_ready_follow_each_other_on_a_link():
     rows = [[step, Op.GATHER, step, 0, 1] for step in range(3)]
-    schedule = Schedule.from_rows(
-        ring(2), algorithm="x", collective="broadcast", root=0, flow_offsets=[0, 1, 2, 3], rows=rows
-    )
+    schedule = by_hand(ring(2), rows, "broadcast", 0)
     model = LinkModel()
     sent = analytic(schedule, 300, model).sent[0]
     first_tail = model.start_cycles + model.memory_read_cycles + model.payload_cycles + 99
@@ -101,14 +93,7 @@ def test_a_late_sibling_costs_one_submessage_not_a_chunk():
     """All children of a root send at once; each is added behind the one before."""
     model = LinkModel()
     rows = [[0, Op.REDUCE, 0, src, 0] for src in (1, 2, 3)]
-    schedule = Schedule.from_rows(
-        fully_connected(4),
-        algorithm="x",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=rows,
-    )
+    schedule = by_hand(fully_connected(4), rows, "reduce", 0)
     found = analytic(schedule, 160, model).arrived[0]
     assert found[0] == model.start_cycles + way(model, 160, Op.REDUCE)
     settle = model.memory_read_cycles + model.fetch_cycles + model.add_cycles
@@ -138,13 +123,7 @@ def one_way(sizes, *, rows=None, topology=None):
     """A flow of each size, sent from rank 0 to 1 in steps of their own unless rows are given."""
     usual = [[step, Op.GATHER, step, 0, 1] for step in range(len(sizes))]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    return Schedule.from_rows(
-        topology or ring(2),
-        algorithm="x",
-        collective="all_reduce",
-        flow_offsets=offsets,
-        rows=rows or usual,
-    )
+    return by_hand(topology or ring(2), rows or usual, flow_offsets=offsets)
 
 
 def test_credits_count_flits_not_messages():

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Schedule, ScheduleError, build, fat_tree, fully_connected, mesh
+from multitree import LinkModel, ScheduleError, build, fat_tree, fully_connected, mesh
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.forwarding_links import ForwardingLinks
 from multitree.sim.analytic.table_rows import TableRows
 from multitree.topology.collectives import Op
+from tests.topology.graphs import by_hand
 
 MODEL = LinkModel(dependency="submessage", forward_flits=64)
 LATENCY = 150
@@ -51,13 +52,8 @@ def test_memory_counts_once_and_not_at_every_hop(collective):
 
 
 def test_a_sum_follows_the_one_that_it_is_added_to_flit_by_flit():
-    schedule = Schedule.from_rows(
-        fully_connected(4),
-        algorithm="siblings",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=[[0, Op.REDUCE, 0, child, 0] for child in (1, 2, 3)],
+    schedule = by_hand(
+        fully_connected(4), [[0, Op.REDUCE, 0, child, 0] for child in (1, 2, 3)], "reduce", 0
     )
     arrived = np.sort(analytic(schedule, 500, MODEL).arrived[0])
     behind = MODEL.forward_cycles + 1 + MODEL.add_cycles + MODEL.added_cycles

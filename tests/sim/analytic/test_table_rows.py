@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Schedule, build, parse_topology
+from multitree import LinkModel, build, parse_topology
 from multitree.sim.analytic.table_rows import generations_of
 from multitree.topology.collectives import Op
+from tests.topology.graphs import by_hand
 
 
 def longest_chains(schedule, sibling):
@@ -44,13 +45,8 @@ def test_a_generation_is_all_transfers_of_a_step_behind_chains_of_one_length(spe
 
 
 def test_transfers_that_wait_in_a_circle_are_refused():
-    schedule = Schedule.from_rows(
-        parse_topology("full:3"),
-        algorithm="by hand",
-        collective="reduce",
-        root=2,
-        flow_offsets=[0, 1],
-        rows=[(0, Op.REDUCE, 0, src, 2) for src in (0, 1)],
+    schedule = by_hand(
+        parse_topology("full:3"), [(0, Op.REDUCE, 0, src, 2) for src in (0, 1)], "reduce", 2
     )
     swapped = replace(schedule, order=schedule.order[::-1].copy())
     lane = np.zeros(2, np.int32)

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from multitree import DeviceError, Schedule
+from multitree import DeviceError
 from multitree.hw.codes import HOP_WIDTH
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.formats import NUM_HOPS
@@ -16,6 +16,7 @@ from multitree.sim.faults.in_flight import InFlight
 from multitree.sim.faults.wait_graph import WaitForGraph
 from multitree.topology.collectives import Op
 from tests.sim.small_networks import UNEVEN, around, network
+from tests.topology.graphs import by_hand
 
 CONFIG = Config(num_ports=1, buffer_flits=8, num_classes=2)
 LENGTH = 21
@@ -241,13 +242,11 @@ def test_a_head_that_leads_nowhere_is_an_error(port):
 
 def test_a_row_waits_for_those_before_it_in_the_table_on_other_ports_too():
     pairs = [(rank, switch) for switch in (3, 4) for rank in range(3)]
-    schedule = Schedule.from_rows(
+    schedule = by_hand(
         network("two planes", 3, 2, pairs),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1, 2],
-        rows=[(0, Op.GATHER, 0, 0, 1), (1, Op.GATHER, 1, 0, 2), (2, Op.GATHER, 0, 0, 2)],
+        [(0, Op.GATHER, 0, 0, 1), (1, Op.GATHER, 1, 0, 2), (2, Op.GATHER, 0, 0, 2)],
+        "broadcast",
+        0,
         routes=([0, 2, 4, 6], [0, 3, 6, 11, 0, 5], [0] * 6),
     )
     text = reported(schedule, (1, 2, (21, 13), (12, 4)), arrived=[2], one_channel=True)

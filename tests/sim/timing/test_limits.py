@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import DeviceError, Schedule, TopologyError, build, parse_topology
+from multitree import DeviceError, TopologyError, build, parse_topology
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
 from multitree.sim.analytic.engine import analytic
@@ -19,6 +19,7 @@ from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles
 from multitree.topology.families.direct import fully_connected, ring, torus
+from tests.topology.graphs import by_hand
 
 
 def limits(schedule, num_flits, model=None, timing=None, *, skew=0, lockstep=False):
@@ -243,8 +244,6 @@ def test_rows_on_shared_links_are_limited_by_the_routes_that_the_bus_has_room_fo
 def test_a_message_behind_one_that_waits_is_not_to_blame():
     """What rank 1 waits for is on its way; the next on its link could go, were it the first."""
     rows = [[0, 0, 0, 0, 1], [1, 1, 0, 1, 0], [2, 1, 1, 1, 0]]
-    schedule = Schedule.from_rows(
-        ring(2), algorithm="x", collective="all_reduce", flow_offsets=[0, 1, 2], rows=rows
-    )
+    schedule = by_hand(ring(2), rows)
     text = first_missing([schedule], messages((5, 0, 0, 0, 0, 4)), messages())
     assert text.startswith("Row 0") and text.endswith("was sent, and is not complete")

@@ -6,10 +6,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multitree import Schedule, ScheduleError, build, fully_connected, mesh, ring, torus, verify
+from multitree import ScheduleError, build, fully_connected, mesh, ring, torus, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.collectives import Op
+from tests.topology.graphs import by_hand
 from tests.topology.oracles import does_its_collective
 
 SIDES = [(4, 4), (2, 2), (2, 5), (3, 5), (5, 3), (6, 4)]
@@ -150,12 +151,10 @@ def test_rings_over_routes_would_take_as_many_steps_and_longer():
     src, dst, flow = at[rings.src], at[rings.dst], 2 * at[rings.flow // 2] + rings.flow % 2
     taken = [routes[pair] for pair in zip(src.tolist(), dst.tolist(), strict=True)]
     offsets, links = np.r_[0, np.cumsum([*map(len, taken)])], np.concatenate(taken)
-    folded = Schedule.from_rows(
+    folded = by_hand(
         topology,
-        algorithm="folded",
-        collective="all_reduce",
+        np.stack([rings.step, rings.op, flow, src, dst], axis=1),
         flow_offsets=np.arange(33),
-        rows=np.stack([rings.step, rings.op, flow, src, dst], axis=1),
         routes=(offsets, links, np.zeros_like(links)),
     )
     assert verify(folded).contention_free and does_its_collective(folded)

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import Schedule, Topology, build
+from multitree import Topology, build
 from multitree.topology.checks.verify import is_causal, links_overlap, overlaps, verify
 from multitree.topology.collectives import Op
+from tests.topology.graphs import by_hand
 
 LINKS = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
 
@@ -43,14 +44,7 @@ def test_a_route_takes_as_long_as_its_slowest_link_wherever_that_is(slow, steps)
     speeds = [8.0 if link in slow else 16.0 for link in range(len(STAR))]
     star = Topology("star", 3, 1, STAR, speeds, 150.0)
     for step in (1, 2, 3):
-        schedule = Schedule.from_rows(
-            star,
-            algorithm="by hand",
-            collective="reduce",
-            root=2,
-            flow_offsets=[0, 1],
-            rows=[[0, Op.REDUCE, 0, 0, 1], [step, Op.REDUCE, 0, 1, 2]],
-        )
+        schedule = by_hand(star, [[0, Op.REDUCE, 0, 0, 1], [step, Op.REDUCE, 0, 1, 2]], "reduce", 2)
         assert is_causal(schedule) is (step >= steps)
 
 
@@ -70,17 +64,15 @@ def test_a_slow_link_may_not_be_held_from_one_period_into_what_takes_it_in_the_n
 ):
     speeds = [8.0, *[16.0] * 5]
     starts = (0, second)
-    schedule = Schedule.from_rows(
+    schedule = by_hand(
         Topology("uneven", 3, 0, LINKS, speeds, 150.0),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1, 2],
-        rows=[
+        [
             [start + hop, Op.GATHER, flow, src, dst]
             for flow, start in enumerate(starts)
             for hop, src, dst in ((0, 0, 1), (2, 1, 2))
         ],
+        "broadcast",
+        0,
     )
     schedule = replace(schedule, num_waves=num_waves, period=period if num_waves > 1 else 1)
     held = [

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from multitree import Schedule, ScheduleError, Topology, build, parse_topology
+from multitree import ScheduleError, Topology, build, parse_topology
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
-from tests.topology.graphs import topologies
+from tests.topology.graphs import by_hand, topologies
 from tests.topology.oracles import does_its_collective
 
 CASES = [
@@ -32,13 +32,12 @@ def table_of(schedule):
 
 def rebuilt(schedule, rows, topology=None):
     """A schedule of changed rows, sorted and ordered anew, on links that exist for all."""
-    return Schedule.from_rows(
+    return by_hand(
         topology or fully_connected(schedule.topology.num_ranks),
-        algorithm="broken",
-        collective=schedule.collective,
-        root=schedule.root,
+        rows,
+        schedule.collective,
+        schedule.root,
         flow_offsets=schedule.flow_offsets,
-        rows=rows,
     )
 
 
@@ -180,14 +179,7 @@ def test_a_result_that_leaves_before_the_sum_is_whole_or_from_elsewhere_is_rejec
 
 def test_a_circle_next_to_a_tree_is_rejected_by_row():
     circle = [[0, 1, 0, 1, 2], [1, 1, 0, 2, 3], [2, 1, 0, 3, 1]]
-    made = Schedule.from_rows(
-        fully_connected(4),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=circle,
-    )
+    made = by_hand(fully_connected(4), circle, "broadcast", 0)
     message = (
         r"Row 0 .*: step must be after the one in which rank 1 itself does receive the result, "
         r"not 0 where that is 2$"
@@ -247,13 +239,7 @@ def test_routes_of_several_links_must_hang_together_and_wait_in_no_circle():
     reduces = [[0, 0, flow, (flow + 2) % 4, flow] for flow in range(4)]
     reduces += [[1, 0, flow, (flow + 1) % 4, flow] for flow in range(4)]
     reduces += [[2, 0, flow, (flow + 3) % 4, flow] for flow in range(4)]
-    made = Schedule.from_rows(
-        fully_connected(4),
-        algorithm="by hand",
-        collective="reduce_scatter",
-        flow_offsets=range(5),
-        rows=reduces,
-    )
+    made = by_hand(fully_connected(4), reduces, "reduce_scatter")
     made = replace(made, topology=one_way, route_links=made.route_links % 4)
     routes = [
         [(src + hop) % 4 for hop in range((dst - src) % 4)]
@@ -324,13 +310,8 @@ def test_contention_is_reported_and_no_error():
     rows[:, 0] = np.unique(rows[:, 0] * 16 + rows[:, 2], return_inverse=True)[1]
     spread = rebuilt(schedule, rows, torus(4, 4))
     assert verify(spread).contention_free
-    star = Schedule.from_rows(
-        ring(3),
-        algorithm="by hand",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1, 2],
-        rows=[[0, 0, flow, child, 0] for flow in (0, 1) for child in (1, 2)],
+    star = by_hand(
+        ring(3), [[0, 0, flow, child, 0] for flow in (0, 1) for child in (1, 2)], "reduce", 0
     )
     report = verify(star)
     assert (report.contention_free, report.max_link_load, report.max_siblings) == (False, 2, 2)
@@ -387,13 +368,6 @@ def test_messages_that_meet_on_routes_of_several_links_may_all_go_one_after_the_
     figures = {"num_flits": 160, "latency_cycles": 100, "overhead_cycles": 9}
     free = build(parse_topology("fat_tree:4x4"), "multitree")
     assert termination_cycles(free, **figures) == 30 * (1 + 10 + 9 + 4 * 100)
-    direct = Schedule.from_rows(
-        ring(6),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=[[0, 1, 0, 0, dst] for dst in range(1, 6)],
-    )
+    direct = by_hand(ring(6), [[0, 1, 0, 0, dst] for dst in range(1, 6)], "broadcast", 0)
     assert direct.max_link_load == 3
     assert termination_cycles(direct, **figures) == 5 * (1 + 160 + 9 + 3 * 100)

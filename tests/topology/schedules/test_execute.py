@@ -12,7 +12,7 @@ from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.collectives import COLLECTIVES, ROOTED
 from multitree.topology.schedules.execute import execute, flow_ranges, owned_range
 from multitree.topology.schedules.schedule import Schedule, phase_of
-from tests.topology.graphs import topologies
+from tests.topology.graphs import by_hand, topologies
 from tests.topology.oracles import spread_normals, sum_in_order
 
 TOPOLOGIES = [ring(2), ring(5), torus(4, 4), mesh(3, 4), hypercube(3), fully_connected(6)]
@@ -96,14 +96,7 @@ def test_the_order_of_siblings_changes_bits_and_is_obeyed():
     total = ((buffers[0] + buffers[1]) + buffers[2]) + buffers[3]
     assert (bits(other) != bits(total)).any()
     star = [[0, 0, 0, child, 0] for child in (1, 2, 3)]
-    made = Schedule.from_rows(
-        fully_connected(4),
-        algorithm="by hand",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=star,
-    )
+    made = by_hand(fully_connected(4), star, "reduce", 0)
     assert (bits(execute(made, buffers)[0]) == bits(total)).all()
     fields = {name: getattr(made, name) for name in made.__dataclass_fields__}
     turned = Schedule(**fields | {"order": np.array([2, 1, 0])})
@@ -114,14 +107,7 @@ def test_the_order_of_siblings_changes_bits_and_is_obeyed():
 
 def test_an_earlier_step_is_added_before_a_later_one_whatever_the_order_says():
     rows = [[0, 0, 0, 3, 0], [1, 0, 0, 2, 0], [1, 0, 0, 1, 0]]
-    made = Schedule.from_rows(
-        fully_connected(4),
-        algorithm="by hand",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=rows,
-    )
+    made = by_hand(fully_connected(4), rows, "reduce", 0)
     buffers = spread_normals(2, (4, 1000))
     total = ((buffers[0] + buffers[3]) + buffers[1]) + buffers[2]
     assert (bits(execute(made, buffers)[0]) == bits(total)).all()

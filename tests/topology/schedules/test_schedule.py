@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from multitree import ScheduleError, Topology, build, fully_connected, mesh, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import COLLECTIVES, Op
-from multitree.topology.schedules.schedule import Schedule, phase_of
+from multitree.topology.schedules.schedule import phase_of
 from multitree.topology.schedules.trees import SMALL_CHUNKS
-from tests.topology.graphs import topologies
+from tests.topology.graphs import by_hand, topologies
 
 ARRAYS = ["flow_offsets", "step", "op", "flow", "src", "dst", "order"]
 ARRAYS += ["route_offsets", "route_links", "route_classes"]
@@ -23,9 +23,8 @@ def rows_of(schedule):
     return np.stack(columns, axis=1)
 
 
-def by_hand(rows, **changes):
-    arguments = {"algorithm": "by hand", "collective": "all_reduce", "flow_offsets": [0, 1, 2]}
-    return Schedule.from_rows(fully_connected(3), **(arguments | changes), rows=rows)
+def made_of(rows, **changes):
+    return by_hand(fully_connected(3), rows, **({"flow_offsets": [0, 1, 2]} | changes))
 
 
 @given(topologies(), st.randoms(use_true_random=False))
@@ -36,27 +35,20 @@ def test_from_rows_sorts_by_step_flow_src_dst_and_keeps_each_rows_link(topology,
     assert [[row[0], *row[2:]] for row in rows] == sorted([row[0], *row[2:]] for row in rows)
     shuffled = list(zip(rows, links, strict=True))
     random.shuffle(shuffled)
-    again = Schedule.from_rows(
+    again = by_hand(
         topology,
-        algorithm="shuffled",
-        collective="all_reduce",
+        [row for row, _ in shuffled],
         flow_offsets=schedule.flow_offsets,
-        rows=[row for row, _ in shuffled],
         links=[link for _, link in shuffled],
         times=SMALL_CHUNKS,
     )
     assert again.hash == schedule.hash
 
 
-def routed(topology, rows, **choice):
-    arguments = {"algorithm": "by hand", "collective": "all_reduce", "flow_offsets": [0, 1]}
-    return Schedule.from_rows(topology, **arguments, rows=rows, **choice)
-
-
 def test_a_route_that_is_not_given_takes_the_link_of_lowest_id_or_else_goes_over_several():
     links = [[1, 0], [0, 1], [0, 1], [1, 2], [2, 1], [0, 2]]
     topology = Topology("x", 3, 0, links, 16.0, 150.0)
-    made = routed(topology, [[0, 1, 0, 0, 1], [2, 1, 0, 2, 0], [1, 1, 0, 0, 2]])
+    made = by_hand(topology, [[0, 1, 0, 0, 1], [2, 1, 0, 2, 0], [1, 1, 0, 0, 2]])
     assert made.route_links.tolist() == [1, 5, 4, 0]
     assert made.route_offsets.tolist() == [0, 1, 2, 4]
     assert made.tree_height_hops == 3 and made.max_link_load == 1
@@ -65,13 +57,13 @@ def test_a_route_that_is_not_given_takes_the_link_of_lowest_id_or_else_goes_over
         ([0] * 4 + [3], "0..2"),
     ):
         with pytest.raises(ScheduleError, match=f"Row 1: src and dst must be .*{message}"):
-            routed(topology, [[0, 0, 0, 0, 1], row])
+            by_hand(topology, [[0, 0, 0, 0, 1], row])
 
 
 def test_routes_that_are_given_go_with_their_rows():
     rows = [[1, 1, 0, 0, 2], [0, 0, 0, 2, 0], [0, 0, 0, 1, 0]]
     routes = ([0, 2, 3, 4], [1, 2, 4, 3], [0, 1, 2, 3])
-    made = routed(ring(3), rows, routes=routes)
+    made = by_hand(ring(3), rows, routes=routes)
     assert made.route_offsets.tolist() == [0, 1, 2, 4]
     assert made.route_links.tolist() == [3, 4, 1, 2]
     assert made.route_classes.tolist() == [3, 2, 0, 1]
@@ -84,7 +76,7 @@ def test_routes_that_are_given_go_with_their_rows():
         ([0, 2, 3, 4], [1, 2, 4, 3], [0, 1, 2]),
     ):
         with pytest.raises(ScheduleError, match="Routes must be 3 parts of as many links as"):
-            routed(ring(3), rows, routes=wrong)
+            by_hand(ring(3), rows, routes=wrong)
 
 
 @given(
@@ -94,7 +86,7 @@ def test_routes_that_are_given_go_with_their_rows():
 @settings(print_blob=True)
 def test_chunk_f_begins_at_floor_of_flits_times_offset_over_the_whole(offsets, num_flits):
     whole = int(offsets[-1]) + 1
-    made = by_hand(np.zeros((0, 5), int), flow_offsets=[0, *offsets.tolist(), whole])
+    made = made_of(np.zeros((0, 5), int), flow_offsets=[0, *offsets.tolist(), whole])
     exact = [num_flits * offset // whole for offset in [0, *offsets.tolist(), whole]]
     assert made.chunks(num_flits).tolist() == exact
     assert made.chunks(num_flits)[-1] == num_flits
@@ -161,10 +153,10 @@ def test_tree_height_is_that_of_the_tallest_tree():
         assert build(torus(4, 4), algorithm).tree_height_hops == height
     gather = [[0, 1, 0, 0, 1], [1, 1, 0, 1, 2]]
     assert (
-        by_hand(gather, collective="broadcast", root=0, flow_offsets=[0, 1]).tree_height_hops == 2
+        made_of(gather, collective="broadcast", root=0, flow_offsets=[0, 1]).tree_height_hops == 2
     )
     sums = [[0, 0, 0, 2, 1], [1, 0, 0, 1, 0]]
-    assert by_hand([*sums, [2, 1, 0, 0, 1], [2, 1, 0, 0, 2]]).tree_height_hops == 2
+    assert made_of([*sums, [2, 1, 0, 0, 1], [2, 1, 0, 0, 2]]).tree_height_hops == 2
 
 
 @pytest.mark.parametrize(
@@ -281,19 +273,19 @@ def test_columns_that_do_not_belong_together_are_refused(change, message):
 
 def test_from_rows_refuses_what_is_no_table_of_rows():
     with pytest.raises(ScheduleError, match=r"Rows must be of shape \(n, 5\), not \(1, 4\)"):
-        by_hand([[0, 0, 0, 1]])
+        made_of([[0, 0, 0, 1]])
     with pytest.raises(TypeError, match=r"Rows must be integers, not float64"):
-        by_hand([[0.5, 0, 0, 1, 0]])
+        made_of([[0.5, 0, 0, 1, 0]])
     with pytest.raises(ScheduleError, match=r"Links must be one per row, not of shape \(2,\)"):
-        by_hand([[0, 0, 0, 1, 0]], links=[0, 1])
+        made_of([[0, 0, 0, 1, 0]], links=[0, 1])
     with pytest.raises(ScheduleError, match=r"Row 0 .*: route link must be within"):
-        by_hand([[0, 0, 0, 1, 0]], links=[99])
+        made_of([[0, 0, 0, 1, 0]], links=[99])
     with pytest.raises(ScheduleError, match=r"Row 0 .*: flow must be within"):
-        by_hand([[0, 0, 7, 1, 0]])
+        made_of([[0, 0, 7, 1, 0]])
 
 
 def test_a_schedule_without_rows_has_no_steps_and_no_load():
-    empty = by_hand(np.zeros((0, 5), int))
+    empty = made_of(np.zeros((0, 5), int))
     assert (empty.num_steps, empty.steps_all_gather, empty.max_link_load) == (0, 0, 0)
     assert (empty.num_transfers, empty.tree_height_hops) == (0, 0)
     with pytest.raises(ScheduleError, match="REDUCE rows of flow 0 must have one root, not none"):
@@ -303,18 +295,13 @@ def test_a_schedule_without_rows_has_no_steps_and_no_load():
 def test_a_flow_of_two_roots_has_no_root_to_tell():
     rows = [[0, 0, 0, 1, 0], [0, 0, 1, 0, 1], [1, 0, 1, 2, 1], [1, 0, 0, 1, 2]]
     with pytest.raises(ScheduleError, match=r"flow 0 must have one root, not \[0, 2\]"):
-        by_hand(rows, collective="reduce", root=0).flow_roots  # noqa: B018
+        made_of(rows, collective="reduce", root=0).flow_roots  # noqa: B018
 
 
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
 def test_the_height_of_a_chain_is_its_length(length):
-    chain = Schedule.from_rows(
-        ring(9),
-        algorithm="by hand",
-        collective="broadcast",
-        root=0,
-        flow_offsets=[0, 1],
-        rows=[[rank, Op.GATHER, 0, rank, rank + 1] for rank in range(length)],
+    chain = by_hand(
+        ring(9), [[rank, Op.GATHER, 0, rank, rank + 1] for rank in range(length)], "broadcast", 0
     )
     assert chain.tree_height_hops == length
     backwards = [[length - rank, Op.REDUCE, 0, rank + 1, rank] for rank in range(length)]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree import Schedule, fully_connected, mesh, torus
+from multitree import fully_connected, mesh, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.schedules.trees import (
     LARGE_CHUNKS,
@@ -12,7 +12,7 @@ from multitree.topology.schedules.trees import (
     Journeys,
     expected_order,
 )
-from tests.topology.graphs import topologies
+from tests.topology.graphs import by_hand, topologies
 
 
 def arrivals_row_by_row(schedule, times=LARGE_CHUNKS):
@@ -62,13 +62,11 @@ def test_order_is_by_arrival_then_by_source_on_families(topology):
 
 def test_a_sibling_whose_port_is_busy_comes_after_one_of_a_higher_rank():
     rows = [[0, 0, 1, 1, 0], [0, 0, 1, 2, 1], [0, 0, 0, 1, 0], [0, 0, 0, 2, 0], [1, 0, 1, 3, 2]]
-    made = Schedule.from_rows(
+    made = by_hand(
         fully_connected(4),
-        algorithm="by hand",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1, 2],
-        rows=[[1, 0, 0, 1, 0], [1, 0, 0, 2, 0], [0, 0, 1, 1, 0], *rows[4:]],
+        [[1, 0, 0, 1, 0], [1, 0, 0, 2, 0], [0, 0, 1, 1, 0], *rows[4:]],
+        "reduce",
+        0,
     )
     assert [made.src[row] for row in range(4)] == [1, 1, 2, 3]
     # Ranks 1 and 2 are siblings in step 1; the port of rank 1 sent another chunk before.
@@ -77,14 +75,7 @@ def test_a_sibling_whose_port_is_busy_comes_after_one_of_a_higher_rank():
 
 def test_a_link_with_two_transfers_in_one_step_sends_them_in_row_order():
     rows = [[0, 0, 0, 1, 0], [0, 0, 1, 1, 0], [0, 0, 1, 2, 0]]
-    made = Schedule.from_rows(
-        fully_connected(3),
-        algorithm="by hand",
-        collective="reduce",
-        root=0,
-        flow_offsets=[0, 1, 2],
-        rows=rows,
-    )
+    made = by_hand(fully_connected(3), rows, "reduce", 0)
     assert made.max_link_load == 2
     assert made.order.tolist() == [0, 1, 0]
     assert np.array(arrivals_row_by_row(made)).tolist() == [17, 33, 17]
