@@ -1,20 +1,19 @@
 """Small networks of switches, and schedules by hand on which protections matter."""
 
+from functools import partial
+
 import numpy as np
 
-from multitree import Topology
 from multitree.topology.collectives import Op
-from tests.topology.graphs import by_hand
+from tests.topology.graphs import both_ways, by_hand
 
 __all__ = ["UNEVEN", "around", "network"]
 
 REDUCE, GATHER = Op.REDUCE, Op.GATHER
 
 
-def network(name, num_ranks, num_switches, pairs):
-    """Links of 8 cycles both ways between the nodes of each pair."""
-    links = [ends for a, b in pairs for ends in ((a, b), (b, a))]
-    return Topology(name, num_ranks, num_switches, links, 16.0, 8.0)
+# Links of 8 cycles.
+network = partial(both_ways, latency=8.0)
 
 
 # Ranks 0 and 1 at switch 4, ranks 2 and 3 at switch 5.

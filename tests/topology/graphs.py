@@ -12,6 +12,12 @@ def both_ways(name, num_ranks, num_switches, pairs, bandwidth=16.0, latency=150.
     return Topology(name, num_ranks, num_switches, links, bandwidth, latency)
 
 
+def copy_of(topology):
+    """The same graph of no family, whose links are the usual ones."""
+    counts = topology.num_ranks, topology.num_switches
+    return Topology("copy", *counts, topology.links, 16.0, 150.0)
+
+
 def star(num_ranks, bandwidth=16.0, latency=150.0):
     """Ranks around one switch; link 2 r leads from rank r, and the next one back."""
     pairs = [(rank, num_ranks) for rank in range(num_ranks)]

@@ -23,6 +23,7 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.iteration import iteration
+from tests.topology.graphs import star
 
 MODEL = LinkModel()
 
@@ -137,13 +138,10 @@ def test_a_file_s_collectives_are_on_the_time_line_where_they_are_ready(overlap)
 
 def test_kinds_of_groups_that_share_links_take_turns():
     """Around one switch both kinds of groups use the one link of each rank."""
-    links = [ends for rank in range(4) for ends in ((rank, 4), (4, rank))]
-    star = Topology("star", 4, 1, links, 16.0, 150.0)
-    pair = Topology("pair", 2, 1, [(0, 2), (2, 0), (1, 2), (2, 1)], 16.0, 150.0)
     job = Job("drawn", layers_of(np.random.default_rng(6), 8), tensor_parallel=2)
-    times = {each: cycles_of(pair, each.size_bytes, each.kind) for each in job.collectives}
+    times = {each: cycles_of(star(2), each.size_bytes, each.kind) for each in job.collectives}
     ends = [replayed(job.layers, times.get, overlap=True, one_network=one) for one in (True, False)]
-    found = time_job(job, star, overlap="layers")
+    found = time_job(job, star(4), overlap="layers")
     assert found.groups_share_links and found.total_cycles == ends[0] > ends[1]
 
 

@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, Topology, build, dgx_a100, dragonfly, execute, verify
+from multitree import ScheduleError, build, dgx_a100, dragonfly, execute, verify
 from multitree.topology.algorithms.registry import ALGORITHMS, COMPARED
 from multitree.topology.collectives import COLLECTIVES, ROOTED
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from tests.topology.graphs import random_topology
+from tests.topology.graphs import random_topology, star
 from tests.topology.oracles import does_its_collective
 
 SEED = 5
-STAR = Topology("star", 3, 1, [[0, 3], [3, 0], [1, 3], [3, 1], [2, 3], [3, 2]], 16.0, 150.0)
 TOPOLOGIES = [
     ring(2),
     ring(6),
@@ -28,7 +27,7 @@ TOPOLOGIES = [
     dgx2(),
     dgx_a100(2),
     dragonfly(2, 1, 1),
-    STAR,
+    star(3),
     random_topology(SEED),
 ]
 BASELINES = [algorithm for algorithm in ALGORITHMS if algorithm != "multitree"]

@@ -17,7 +17,7 @@ from multitree.topology.algorithms.rings import (
 )
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from tests.topology.graphs import topologies
+from tests.topology.graphs import both_ways, star, topologies
 from tests.topology.oracles import does_its_collective
 
 WITH_CYCLE = [ring(2), ring(3), ring(8), fully_connected(2), fully_connected(7), mesh(2)]
@@ -119,9 +119,8 @@ def test_the_search_knows_when_there_is_none_and_when_it_gave_up():
     tutte = Topology.from_networkx(nx.tutte_graph(), name="tutte")
     with pytest.raises(ScheduleError, match=r"'tutte' has no .* that 16 searches of 20000 moves"):
         hamiltonian_cycle(tutte)
-    star = Topology("star", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], 16.0, 150.0)
     with pytest.raises(ScheduleError, match="'star' has no Hamiltonian cycle: rank 0 is linked"):
-        hamiltonian_cycle(star)
+        hamiltonian_cycle(star(2))
 
 
 @pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(4), ring(2)], ids=name)
@@ -214,8 +213,7 @@ def test_bigraph_rings_change_sides_at_every_switch_and_so_hop_over_one_link_bet
 def test_a_ring_that_meets_itself_on_a_link_is_reported_and_both_ways_do_not_hide_it():
     # Rank 3 is farther from rank 1 than rank 2 is, but lies behind it.
     pairs = [(0, 4), (1, 5), (2, 6), (4, 5), (4, 6), (5, 7), (7, 8), (8, 3)]
-    links = [end for a, b in pairs for end in ((a, b), (b, a))]
-    late = Topology("late", 4, 5, links, 16.0, 150.0)
+    late = both_ways("late", 4, 5, pairs)
     assert ring_order(late) == [0, 1, 2, 3]
     assert verify(build_ring(late)).max_link_load == 2
     both = build_bidirectional_ring(late)

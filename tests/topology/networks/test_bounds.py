@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from multitree import Topology, hypercube, mesh, parse_topology, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.networks.bounds import bound_cycles, bound_steps
-from tests.topology.graphs import random_switched_topology, topologies
+from tests.topology.graphs import both_ways, copy_of, random_switched_topology, topologies
 
 MIB_FLITS = 65_536
 
@@ -40,14 +40,8 @@ def test_a_long_way_or_a_narrow_entrance_counts_more_than_many_links():
     narrow = [(a, b) for a in range(4) for b in range(4) if a != b and (b != 0 or a == 3)]
     # One link enters rank 0, so an all-gather takes 3 steps; a reduce-scatter may take 2.
     assert bound_steps(Topology("narrow", 4, 0, narrow, 16.0, 150.0)) == 2
-    chain = [pair for rank in range(5) for pair in ((rank, rank + 1), (rank + 1, rank))]
-    switched = [*chain, *((rank, 6) for rank in range(6)), *((6, rank) for rank in range(6))]
-    assert bound_steps(Topology("switched", 6, 1, switched, 16.0, 150.0)) == 3
-
-
-def copy_of(topology):
-    counts = (topology.num_ranks, topology.num_switches)
-    return Topology("copy", *counts, topology.links, 16.0, 150.0)
+    pairs = [*((rank, rank + 1) for rank in range(5)), *((rank, 6) for rank in range(6))]
+    assert bound_steps(both_ways("switched", 6, 1, pairs)) == 3
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from multitree.topology.arrays import int32s
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
 from multitree.topology.networks.measures import smallest_cut
-from tests.topology.graphs import random_topology, topologies
+from tests.topology.graphs import random_topology, star, topologies
 
 FAMILIES = [ring(2), ring(7), torus(4, 4), torus(3, 5), torus(2, 3, 4), mesh(4, 5), mesh(2, 3, 2)]
 FAMILIES += [hypercube(1), hypercube(4), fully_connected(5)]
@@ -22,12 +22,6 @@ FAMILIES += [dgx_a100(2), dragonfly(2, 1, 2)]
 def made_custom(topology):
     figures = (topology.bandwidth_gbytes_per_s, topology.latency_ns)
     return Topology("copy", topology.num_ranks, topology.num_switches, topology.links, *figures)
-
-
-def star(num_ranks):
-    """Ranks around one switch."""
-    links = [pair for rank in range(num_ranks) for pair in ((rank, num_ranks), (num_ranks, rank))]
-    return Topology("star", num_ranks, 1, links, 16.0, 150.0)
 
 
 @given(topologies())

@@ -17,7 +17,7 @@ from multitree.topology.packing import forest
 from multitree.topology.packing.forest import MOST_WAVES, build_forest
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.tree_packing import pack_trees, rerooted
-from tests.topology.graphs import random_topology
+from tests.topology.graphs import random_topology, star
 
 
 def paced(topology, num_flits, **changes):
@@ -183,9 +183,7 @@ def test_over_switches_what_adds_to_a_sum_goes_one_by_one(slow_gbytes_per_s):
 
 @pytest.mark.parametrize("gbytes_per_s", [4.0, 8.0, 16.0])
 def test_links_that_are_all_slower_make_waves_no_fewer(gbytes_per_s):
-    links = [link for rank in range(6) for link in ((rank, 6), (6, rank))]
-    topology = Topology("star", 6, 1, links, gbytes_per_s, 150.0)
-    schedule = paced(topology, 1 << 22, part_flits=None)
+    schedule = paced(star(6, gbytes_per_s), 1 << 22, part_flits=None)
     assert schedule.num_waves > 50
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree import ScheduleError, Topology, parse_topology
+from multitree import ScheduleError, parse_topology
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.networks.cost_model import usual_cost_model
 from multitree.topology.packing import switch_packing
@@ -13,7 +13,7 @@ from multitree.topology.packing.modulo_schedule import has_slots, modulo_schedul
 from multitree.topology.packing.modulo_search import OutwardPlan
 from multitree.topology.packing.route_search import RouteSearch
 from multitree.topology.packing.switch_packing import pack_over_switches
-from tests.topology.graphs import random_topology
+from tests.topology.graphs import random_topology, star
 
 SPECS = ("fat_tree:3x2", "bigraph:2x4", "kary_tree:2x3x2", "dgx2", "dragonfly:2x1x1")
 
@@ -28,11 +28,9 @@ def slots_held(packing, overlay_links):
     return held
 
 
-def star(*speeds):
+def star_of(*speeds):
     """Ranks around a switch, their links with so many GB/s."""
-    num = len(speeds)
-    links = [link for rank in range(num) for link in ((rank, num), (num, rank))]
-    return Topology("star", num, 1, links, np.repeat(speeds, 2), 150.0)
+    return star(len(speeds), np.repeat(speeds, 2))
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -50,7 +48,7 @@ def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(s
 
 @pytest.mark.parametrize("spec", [*SPECS, "uneven"])
 def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(spec):
-    topology = star(8.0, 16.0, 16.0, 4.0) if spec == "uneven" else parse_topology(spec)
+    topology = star_of(8.0, 16.0, 16.0, 4.0) if spec == "uneven" else parse_topology(spec)
     _, overlay_links = pack_over_switches(topology)
     for link, route in enumerate(overlay_links.routes):
         ends = topology.links[route]
@@ -73,7 +71,7 @@ def test_the_bound_is_reached(spec, num_trees, period):
 
 
 def test_a_slow_link_carries_a_leaf_and_holds_its_partner_as_long():
-    topology = star(8.0, 16.0, 16.0, 16.0, 16.0)
+    topology = star_of(8.0, 16.0, 16.0, 16.0, 16.0)
     packing, overlay_links = pack_over_switches(topology)
     assert (packing.links[:, 0] >= 0).all() and not (packing.parents == 0).any()
     assert packing.slots[packing.links[:, 0]].tolist() == [2] * packing.num_trees
@@ -133,7 +131,7 @@ def test_no_link_of_a_route_is_held_twice_and_everything_waits_for_what_is_befor
 
 
 def test_what_a_way_takes_is_all_its_latencies_its_slowest_link_and_room_for_a_longer_one():
-    topology = star(8.0, 16.0, 16.0)
+    topology = star_of(8.0, 16.0, 16.0)
     _, overlay_links = pack_over_switches(topology)
     cost_model = usual_cost_model(topology)
     of_routes = overlay_links.cost_model_of_routes(cost_model)
@@ -190,7 +188,7 @@ def test_three_transfers_do_not_fit_two_slots():
 
 
 def test_a_period_that_is_too_short_is_made_longer():
-    packing, overlay_links = pack_over_switches(star(16.0, 16.0, 16.0), num_trees=1)
+    packing, overlay_links = pack_over_switches(star(3), num_trees=1)
     assert has_slots(packing, overlay_links.routes)
     short = type(packing)(
         packing.topology, packing.roots, packing.parents, packing.links, packing.slots, 1
@@ -202,8 +200,7 @@ def test_a_period_that_is_too_short_is_made_longer():
 
 
 def test_links_that_differ_both_ways_count_as_the_slower():
-    links = [(0, 2), (2, 0), (1, 2), (2, 1)]
-    topology = Topology("uneven", 2, 1, links, [16.0, 8.0, 16.0, 16.0], 150.0)
+    topology = star(2, [16.0, 8.0, 16.0, 16.0])
     packing, _ = pack_over_switches(topology)
     assert link_occupancy(topology).tolist() == [1, 2, 1, 1]
     assert packing.slots.tolist() == [2, 2]

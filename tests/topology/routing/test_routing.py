@@ -11,7 +11,7 @@ from multitree.topology.arrays import rows_of_entries
 from multitree.topology.networks.measures import adjacency, hops_from
 from multitree.topology.routing.default_routes import routes
 from multitree.topology.routing.updown import up_down
-from tests.topology.graphs import random_switched_topology, random_topology
+from tests.topology.graphs import both_ways, copy_of, random_switched_topology, random_topology
 from tests.topology.oracles import goes_up_then_down
 
 GRIDS = ["ring:2", "ring:5", "ring:8", "torus:4x4", "torus:3x5", "torus:2x3x4"]
@@ -25,11 +25,6 @@ DRAGONFLIES = ["dragonfly:4x2x2", "dragonfly:1x2x2", "dragonfly:2x3x1"]
 def all_pairs(topology):
     src, dst = np.nonzero(~np.eye(topology.num_ranks, dtype=bool))
     return src.astype(np.int32), dst.astype(np.int32)
-
-
-def copy_of(topology):
-    counts = (topology.num_ranks, topology.num_switches)
-    return Topology("copy", *counts, topology.links, 16.0, 150.0)
 
 
 def checked_routes(topology):
@@ -120,8 +115,7 @@ def test_random_graphs_are_routed_without_circles(make, both_directions):
 def test_a_message_that_has_gone_down_never_goes_up_again_where_that_were_shorter():
     pairs = [[0, 1], [1, 2], [2, 3], [0, 4], [4, 5], [5, 6], [0, 7], [7, 8], [8, 9]]
     pairs += [[3, 10], [6, 10], [9, 11], [10, 11], [9, 12], [11, 12], [12, 13], [6, 13]]
-    links = [way for pair in pairs for way in (pair, pair[::-1])]
-    topology = Topology("branches", 14, 0, links, 16.0, 150.0)
+    topology = both_ways("branches", 14, 0, pairs)
     for src, way in ((3, [10, 11, 12, 13]), (10, [6, 13])):
         taken = routes(topology, np.array([src]), np.array([13]))[1]
         assert topology.links[taken, 1].tolist() == way
@@ -130,10 +124,9 @@ def test_a_message_that_has_gone_down_never_goes_up_again_where_that_were_shorte
 def test_what_a_link_joins_needs_no_switch():
     # Of three ranks, switches join two pairs and a link the third.
     pairs = [[0, 3], [1, 3], [0, 4], [2, 4], [1, 2]]
-    links = [way for pair in pairs for way in (pair, pair[::-1])]
-    topology = Topology("triangle", 3, 2, links, 16.0, 150.0)
+    topology = both_ways("triangle", 3, 2, pairs)
     assert not up_down(topology).links_down(topology.links)[topology.links[:, 0] < 3].any()
-    without = Topology("path", 3, 2, links[:-2], 16.0, 150.0)
+    without = both_ways("path", 3, 2, pairs[:-1])
     assert up_down(without).links_down(without.links)[without.links[:, 0] < 3].any()
 
 
@@ -244,6 +237,5 @@ def test_one_way_graphs_turn_from_class_0_to_class_1_where_they_turn_down():
 def test_a_route_may_be_as_long_as_a_network():
     num_switches = 100
     nodes = [0, *range(2, 2 + num_switches), 1]
-    links = [pair for near, far in pairwise(nodes) for pair in ((near, far), (far, near))]
-    offsets, _, _ = checked_routes(Topology("chain", 2, num_switches, links, 16.0, 150.0))
+    offsets, _, _ = checked_routes(both_ways("chain", 2, num_switches, pairwise(nodes)))
     assert np.diff(offsets).tolist() == 2 * [num_switches + 1]
