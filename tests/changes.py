@@ -37,7 +37,6 @@ class Changes:
         self._targets, self._reached = {}, {}
 
     def _git(self, *arguments):
-        """Lines that git prints."""
         command = ["git", "-c", "core.quotePath=off", "-C", self._root, *arguments]
         try:
             done = subprocess.run(command, capture_output=True, check=True, text=True)

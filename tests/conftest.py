@@ -35,7 +35,6 @@ for _number in (signal.SIGINT, signal.SIGHUP):
 
 
 def pytest_addoption(parser):
-    """Options that choose tests."""
     group = parser.getgroup("multitree")
     group.addoption("--sets", type=int, metavar="N", help="at most N parameter sets of each test")
     group.addoption("--ci", action="store_true", help="what continuous integration runs")
@@ -65,7 +64,6 @@ def pytest_report_header(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is not to run."""
     for item in items:
         if marks(item, "long"):
             item.add_marker("slow")
@@ -121,7 +119,6 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Say what tests have cost."""
     if config.getoption("--ci"):
         terminalreporter.section("costs")
         ended = (terminalreporter.stats.get(outcome, ()) for outcome in ("passed", "failed"))

@@ -10,12 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def listed_files(*patterns):
     """Plain files that git knows or does not ignore, in order; by patterns such as "*.md"."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = subprocess.check_output(command, cwd=ROOT, text=True)
     paths = (ROOT / name for name in filter(None, listed.split("\0")))
     return sorted(path for path in paths if path.is_file() and not path.is_symlink())

@@ -12,7 +12,6 @@ TRAIN_DIGITS = ROOT / "examples" / "train_digits.py"
 
 
 def train(*options):
-    """Standard output of one training."""
     return python(TRAIN_DIGITS, *options).stdout
 
 

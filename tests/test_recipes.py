@@ -19,7 +19,6 @@ MOST_FILES = 4
 
 
 def section(title):
-    """The text of a recipe."""
     return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TEXT, re.M | re.S).group(1)
 
 

@@ -39,9 +39,8 @@ def outcome(folder, code, *options, forbid=False, **environment):
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     kept |= {"MULTITREE_FORBID_SKIP": "1" if forbid else "0"} | environment
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", folder]
-    done = subprocess.run(
-        [*command, *options], cwd=folder, env=kept, capture_output=True, text=True
-    )
+    command += options
+    done = subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -2,17 +2,14 @@
 
 import pytest
 
-from multitree.sim.emulator.verilator import why_not
+from tests.emulation import needs_rtl
 from tests.programs import load_script
 from tests.repository import ROOT
 
 DOCS = ROOT / "docs"
 CHANNELS = ("send", "fetch", "write")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}"),
-]
+pytestmark = [pytest.mark.slow, needs_rtl]
 
 
 @pytest.fixture(scope="module")

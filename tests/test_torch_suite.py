@@ -11,7 +11,6 @@ suite = bench_module("torch_suite")
 
 
 def rows(**outcomes):
-    """Rows of tests with these outcomes."""
     return [{"name": name, "outcome": outcome} for name, outcome in outcomes.items()]
 
 

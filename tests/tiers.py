@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-__all__ = [
-    "QUARTERS",
-    "ROTATION",
-    "function_of",
-    "marks",
-    "of_ci",
-    "quarter",
-    "quarter_of",
-    "sampled",
-]
+__all__ = ["QUARTERS", "ROTATION", "function_of", "marks", "of_ci", "quarter", "quarter_of"]
+__all__ += ["sampled"]
 
 QUARTERS = 4
 ROTATION = Path(__file__).with_name("rotation")

@@ -177,14 +177,10 @@ def test_interfaces_sum_nothing_between_two_sums_of_something(algorithm):
 
 
 @pytest.mark.parametrize("root", range(6))
-def test_broadcast_copies_the_root_to_every_rank(comm, root):
+def test_broadcast_copies_the_root_to_every_rank_and_reduce_puts_the_sum_on_it(comm, root):
     buffers = with_odd_values(make_buffers(root, 6, 50))
     result = comm.broadcast(buffers, root=root).wait()
     assert (bits(result) == bits(buffers)[root]).all()
-
-
-@pytest.mark.parametrize("root", range(6))
-def test_reduce_puts_the_sum_on_the_root(comm, root):
     buffers = make_buffers(root, 6, 50, "int32")
     result = comm.reduce(buffers, root=root).wait()
     assert (result[root] == buffers.sum(0, dtype=np.int32)).all()
@@ -239,31 +235,24 @@ def runs_on(monkeypatch, engine):
     monkeypatch.setattr("multitree.host.runner.open_engine", lambda *_, **__: engine)
 
 
-class BrokenEngine(engines.NumpyEngine):
-    def __init__(self):
-        self.gate = threading.Event()
-
-    def run(self, collective):
-        self.gate.wait(10)
-        raise engines.EngineError("rank 3, port 1: credit awaited")
-
-    def close(self):
-        self.gate.set()
-
-
 def test_an_engines_error_comes_up_in_wait_and_in_report(monkeypatch):
-    broken = BrokenEngine()
-    runs_on(monkeypatch, broken)
+    gate = threading.Event()
+
+    class BrokenEngine(engines.NumpyEngine):
+        def run(self, collective):
+            gate.wait(10)
+            raise engines.EngineError("rank 3, port 1: credit awaited")
+
+    runs_on(monkeypatch, BrokenEngine(ring(3), LinkModel()))
     with Communicator(ring(3)) as comm:
         work = comm.all_reduce(np.ones((3, 2), np.int32))
         assert not work.done()
         with pytest.raises(TimeoutError):
             work.wait(timeout_seconds=0.01)
-        broken.gate.set()
-        with pytest.raises(EngineError, match="rank 3, port 1"):
-            work.wait()
-        with pytest.raises(EngineError, match="rank 3, port 1"):
-            _ = work.report
+        gate.set()
+        for asked in (work.wait, lambda: work.report):
+            with pytest.raises(EngineError, match="rank 3, port 1"):
+                asked()
 
 
 def test_an_engine_is_reported_what_is_queued_behind_what_it_runs(monkeypatch):

@@ -35,19 +35,16 @@ def comm():
         yield opened
 
 
+def collective(schedule, *arguments, **chosen):
+    return Collective.of(Plan(schedule, **chosen), *arguments)
+
+
 @needs_rtl
-@pytest.mark.parametrize(
-    ("call", "collective", "root"),
-    [
-        (lambda c, b: c.all_reduce(b), "all_reduce", None),
-        (lambda c, b: c.broadcast(b, root=6), "broadcast", 6),
-        (lambda c, b: c.reduce(b, root=6), "reduce", 6),
-    ],
-)
-def test_memory_equals_execute_bit_for_bit(comm, call, collective, root):
+@pytest.mark.parametrize(("name", "root"), [("all_reduce", None), ("broadcast", 6), ("reduce", 6)])
+def test_memory_equals_execute_bit_for_bit(comm, name, root):
     buffers = with_odd_values(make_buffers(3, 16, 333))
-    work = call(comm, buffers)
-    expected = execute(build(torus(4, 4), "multitree", collective, root=root), buffers)
+    work = getattr(comm, name)(buffers, **({} if root is None else {"root": root}))
+    expected = execute(build(torus(4, 4), "multitree", name, root=root), buffers)
     assert (bits(work.wait()) == bits(expected)).all()
     assert work.report.exact is True
 
@@ -118,13 +115,13 @@ def test_what_is_queued_is_loaded_while_the_one_before_it_runs(monkeypatch):
     buffers, more = make_buffers(8, 4, 500), np.broadcast_to(np.int32(0), (4, 1 << 27))
     engine = RtlEngine(torus(2, 2), LinkModel())
     trees, ring = build(torus(2, 2), "multitree"), build(torus(2, 2), "ring")
-    engine.prepare(Collective.of(Plan(trees), buffers))
-    engine.expect(Collective.of(Plan(ring, "submessage"), buffers, "average"))
-    image = engine.run(Collective.of(Plan(trees), buffers)).memory
+    engine.prepare(collective(trees, buffers))
+    engine.expect(collective(ring, buffers, "average", dependency="submessage"))
+    image = engine.run(collective(trees, buffers)).memory
     assert (bits(image) == bits(execute(trees, buffers))).all()
-    engine.prepare(Collective.of(Plan(ring), buffers))
-    engine.expect(Collective.of(Plan(trees), more))
-    image = engine.run(Collective.of(Plan(ring, "submessage"), buffers, "average")).memory
+    engine.prepare(collective(ring, buffers))
+    engine.expect(collective(trees, more))
+    image = engine.run(collective(ring, buffers, "average", dependency="submessage")).memory
     assert (bits(image) == bits(execute(ring, buffers) / np.float32(4))).all()
     engine.close()
     assert reported == [(500, "float32", "sum", "submessage"), None]
@@ -146,74 +143,72 @@ class Recorder:
         self.is_open = False
 
 
-def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(monkeypatch):
+@pytest.fixture
+def opened(monkeypatch):
+    """Sessions that the engine opens, without interfaces."""
     monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
     monkeypatch.setattr(Recorder, "opened", [])
+    return Recorder.opened
+
+
+def test_switches_stand_beside_ranks_only_for_schedules_that_need_them(opened):
     engine, buffers = RtlEngine(ring(8), LinkModel()), np.zeros((8, 100), np.float32)
     for algorithm in ("multitree", "swing", "double_tree", "ring"):
         schedule = build(ring(8), algorithm)
-        engine.prepare(Collective.of(Plan(schedule), buffers))
-    assert [session.num_switches for session in Recorder.opened] == [0, 8, 0]
-    assert [session.config.num_classes for session in Recorder.opened] == [0, 2, 0]
-    assert [session.is_open for session in Recorder.opened] == [False, False, True]
+        engine.prepare(collective(schedule, buffers))
+    assert [session.num_switches for session in opened] == [0, 8, 0]
+    assert [session.config.num_classes for session in opened] == [0, 2, 0]
+    assert [session.is_open for session in opened] == [False, False, True]
 
 
-def test_what_other_interfaces_are_needed_for_is_not_queued(monkeypatch):
+def test_what_other_interfaces_are_needed_for_is_not_queued(opened):
     """Waves on links, then what goes through routers attached to ranks: each runs on its own."""
-    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
-    monkeypatch.setattr(Recorder, "opened", [])
     topology, memory = mesh(3, 3), np.zeros((9, 4096), np.float32)
     engine = RtlEngine(topology, LinkModel())
     waves = replace(build(topology, "forest"), num_waves=3)
     routed = build(topology, "halving_doubling")
     for now, then in ((waves, routed), (routed, waves)):
-        engine.prepare(Collective.of(Plan(now), memory))
-        engine.expect(Collective.of(Plan(then), memory))
+        engine.prepare(collective(now, memory))
+        engine.expect(collective(then, memory))
         assert engine._then is None
-        engine.expect(Collective.of(Plan(now), memory))
+        engine.expect(collective(now, memory))
         assert engine._then is not None
         engine._then = None
     engine.close()
 
 
-def test_a_schedule_that_is_refused_is_not_asked_for_again_with_the_next_one(monkeypatch):
-    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
-    monkeypatch.setattr(Recorder, "opened", [])
+def test_a_schedule_that_is_refused_is_not_asked_for_again_with_the_next_one(opened):
     topology, memory = fat_tree(2, 2), np.zeros((4, 4096), np.float32)
     engine = RtlEngine(topology, LinkModel())
     with pytest.raises(ScheduleError, match="waves must be one in interfaces on shared links"):
-        engine.prepare(Collective.of(Plan(build(topology, "forest")), memory))
-    engine.prepare(Collective.of(Plan(build(topology, "multitree")), memory))
-    assert [session.config.wave_width for session in Recorder.opened] == [0]
+        engine.prepare(collective(build(topology, "forest"), memory))
+    engine.prepare(collective(build(topology, "multitree"), memory))
+    assert [session.config.wave_width for session in opened] == [0]
     engine.close()
 
 
-def test_a_session_stays_until_larger_interfaces_are_needed(monkeypatch):
-    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
-    monkeypatch.setattr(Recorder, "opened", [])
+def test_a_session_stays_until_larger_interfaces_are_needed(opened):
     engine = RtlEngine(torus(16, 16), LinkModel())
     small = build(torus(16, 16), "multitree", "broadcast", root=0)
     large = build(torus(16, 16), "multitree")
     for schedule in (small, small, large, small, large):
-        engine.prepare(Collective.of(Plan(schedule), np.zeros((256, 100), np.float32)))
-    first, second = Recorder.opened
+        engine.prepare(collective(schedule, np.zeros((256, 100), np.float32)))
+    first, second = opened
     assert not first.is_open and second.is_open
     assert second.config.num_flows >= 256 > first.config.num_flows
     for dtype in (DTYPES["bfloat16"], np.int32):
-        engine.prepare(Collective.of(Plan(small), np.zeros((256, 100), dtype)))
-    *_, third = Recorder.opened
-    assert len(Recorder.opened) == 3 and not second.is_open
+        engine.prepare(collective(small, np.zeros((256, 100), dtype)))
+    *_, third = opened
+    assert len(opened) == 3 and not second.is_open
     assert "bfloat16" in third.config.dtypes and "bfloat16" not in second.config.dtypes
     engine.close()
     assert not third.is_open
 
 
-def test_only_the_first_of_several_networks_writes_the_waveform(monkeypatch, tmp_path):
+def test_only_the_first_of_several_networks_writes_the_waveform(opened, tmp_path):
     """Interfaces for another type are another network, which would begin the same file anew."""
-    monkeypatch.setattr("multitree.host.rtl_engine.RtlSession", Recorder)
-    monkeypatch.setattr(Recorder, "opened", [])
     waveform = Waveform(tmp_path / "run.vcd")
     engine, schedule = RtlEngine(ring(4), LinkModel(), waveform=waveform), build(ring(4), "ring")
     for dtype in ("float32", "bfloat16"):
-        engine.prepare(Collective.of(Plan(schedule), np.zeros((4, 100), DTYPES[dtype])))
-    assert [session.waveform for session in Recorder.opened] == [waveform, None]
+        engine.prepare(collective(schedule, np.zeros((4, 100), DTYPES[dtype])))
+    assert [session.waveform for session in opened] == [waveform, None]

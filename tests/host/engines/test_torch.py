@@ -1,7 +1,5 @@
 """The torch engine has the bits of execute, on every device there is."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -17,10 +15,9 @@ from multitree import (
 )
 from multitree.host.buffers import take_buffers, to_array, to_tensor
 from multitree.host.work import average_of
-from multitree.topology.collectives import DTYPES
 from tests.host.devices import on_every_device, own_stream
-from tests.host.tensors.schedules import COLLECTIVES, networks
-from tests.host.values import bits, make_buffers, odd_buffers, with_odd_values
+from tests.host.tensors.schedules import COLLECTIVES, check_memory, networks
+from tests.host.values import bits, make_buffers, with_odd_values
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
 
@@ -40,15 +37,7 @@ def executor():
 @pytest.mark.parametrize(("collective", "root"), COLLECTIVES)
 def test_every_memory_equals_execute_bit_for_bit(executor, topology, collective, root, device):
     schedule = build(topology, "multitree", collective, root=root)
-    for n in LENGTHS:
-        for dtype, op in itertools.product(DTYPES, ("sum", "max")):
-            values = odd_buffers(n, topology.num_ranks, n, dtype)
-            tensor = to_tensor(values.copy()).to(device)
-            image = executor.execute(schedule, tensor, op)
-            assert image.device == tensor.device and image.dtype == tensor.dtype
-            right = bits(execute(schedule, values, op))
-            assert (bits(to_array(image)) == right).all(), (n, dtype, op)
-            assert (bits(to_array(tensor)) == bits(values)).all()
+    check_memory(executor.execute, schedule, LENGTHS, device)
 
 
 def test_an_addition_after_a_copy_of_its_flow_is_refused(executor):

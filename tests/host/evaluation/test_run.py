@@ -43,7 +43,6 @@ def in_process(monkeypatch):
 
 
 def files(folder):
-    """Bytes of the files with results."""
     return {path.name: path.read_bytes() for path in folder.glob("results.*")}
 
 

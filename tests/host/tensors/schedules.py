@@ -7,18 +7,13 @@ import networkx as nx
 import numpy as np
 
 from multitree import Schedule, Topology, build, execute, mesh, ring, torus
+from multitree.host.buffers import to_array, to_tensor
 from multitree.host.work import average_of
+from multitree.topology.collectives import DTYPES
+from tests.host.values import bits, odd_buffers
 
-__all__ = [
-    "COLLECTIVES",
-    "OTHERS",
-    "expected",
-    "naive",
-    "name_of",
-    "networks",
-    "schedules",
-    "without_a_row",
-]
+__all__ = ["COLLECTIVES", "OTHERS", "check_memory", "expected", "naive", "name_of", "networks"]
+__all__ += ["schedules", "without_a_row"]
 
 RANDOM_GRAPH_SEED = 11
 # Operators that `execute` does not have, by the types they are defined on.
@@ -88,6 +83,19 @@ def expected(schedule, values, op, **options):
     if op == "average":
         return average_of(execute(schedule, values, **options), len(values))
     return execute(schedule, values, op, **options)
+
+
+def check_memory(run, schedule, lengths, device="cpu"):
+    """Raise unless memory has the bits of `execute` after a run, and the buffers their own."""
+    for n, dtype in itertools.product(lengths, DTYPES):
+        values = odd_buffers(n, schedule.topology.num_ranks, n, dtype)
+        for op in ("sum", "max") if dtype == "int32" else ("sum", "max", "average"):
+            tensor = to_tensor(values.copy()).to(device)
+            image = run(schedule, tensor, op)
+            assert (image.device, image.dtype) == (tensor.device, tensor.dtype)
+            right = bits(expected(schedule, values, op))
+            assert (bits(to_array(image)) == right).all(), (n, dtype, op)
+            assert (bits(to_array(tensor)) == bits(values)).all()
 
 
 def naive(schedule, memory, op):

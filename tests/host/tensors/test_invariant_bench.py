@@ -24,7 +24,6 @@ def bench(monkeypatch):
 
 
 def printed(bench, monkeypatch, capsys):
-    """Exit status and figures."""
     status, out = ran(bench, monkeypatch, capsys, "--size", "4KiB", "--json")
     return status, json.loads(out)
 

@@ -11,7 +11,7 @@ from multitree.host.work import average_of
 from multitree.topology.collectives import DTYPES
 from tests.host.devices import on_every_device, own_stream
 from tests.host.torch.ranks import run_ranks
-from tests.host.values import bits, odd_buffers
+from tests.host.values import bits, make_buffers, odd_buffers
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
 
@@ -20,6 +20,7 @@ import torch.distributed as dist  # noqa: E402
 from multitree.host.torch import creation  # noqa: E402
 from multitree.host.torch.messages import BatchedMessages, PostedMessages  # noqa: E402
 from multitree.torch import Options, group_of  # noqa: E402
+from tests.host.tensors.test_invariant import summed  # noqa: E402
 
 LENGTHS = (0, 1, 5, 64, 1000, 40_001)
 CASES = [
@@ -115,3 +116,30 @@ def between(rank, num_ranks, transport, device):
 @pytest.mark.parametrize("transport", ["shared_memory", "gloo"])
 def test_an_all_reduce_is_between_what_the_caller_does_before_and_after(transport, device):
     assert run_ranks(between, 4, transport, device) == [[400.0 + rank] for rank in range(4)]
+
+
+def invariant_sums(rank, num_ranks):
+    """An all-reduce, a reduce and a reduce-scatter by two schedules, against one definition."""
+    for dtype in (torch.float32, torch.bfloat16):
+        drawn = to_tensor(make_buffers(1, num_ranks, 1000)).to(dtype)
+        right = summed(drawn)
+        for topology, algorithm in (("torus:2x2", "multitree"), ("ring:4", "ring")):
+            options = Options(topology=topology, algorithm=algorithm, reproducible="invariant")
+            group = dist.new_group(backend="multitree", pg_options=options)
+            mine = drawn[rank].clone()
+            dist.all_reduce(mine, group=group)
+            assert torch.equal(mine, right)
+            mine = drawn[rank].clone()
+            dist.reduce(mine, 2, group=group)
+            assert torch.equal(mine, right if rank == 2 else drawn[rank])
+            part = torch.empty(1000 // num_ranks, dtype=dtype)
+            dist.reduce_scatter(part, list(drawn[rank].chunk(num_ranks)), group=group)
+            assert torch.equal(part, right.chunk(num_ranks)[rank])
+            ran = [(each.collective, each.op, each.dtype) for each in group_of(group).reports]
+            assert ran[::2] == [("all_reduce", "max", "int32")] * 3
+            sums = ("all_reduce", "reduce", "reduce_scatter")
+            assert ran[1::2] == [(collective, "sum", "int32") for collective in sums]
+
+
+def test_sums_are_those_of_the_definition_whatever_the_schedule():
+    run_ranks(invariant_sums, 4)

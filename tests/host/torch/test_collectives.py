@@ -261,7 +261,6 @@ def hosted(rank, num_ranks):
 
 
 def alone(rank, num_ranks):
-    """A group of one rank."""
     mine = torch.tensor([1.0, -0.0])
     for op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.MAX):
         dist.all_reduce(mine, op)

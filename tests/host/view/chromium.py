@@ -67,7 +67,6 @@ class Page:
         return self.driver.execute_cdp_cmd(name, parameters)
 
     def run(self, script, *arguments):
-        """What a script in the page returns."""
         return self.driver.execute_script(script, *arguments)
 
     def until(self, condition):
@@ -95,7 +94,6 @@ class Page:
         return " ".join(found.split())
 
     def value(self, name, what="value"):
-        """A property of an element."""
         return self.run("return document.getElementById(arguments[0])[arguments[1]]", name, what)
 
     def press(self, *keys, on=None):
@@ -106,7 +104,6 @@ class Page:
         self.settle()
 
     def click(self, name):
-        """Click on an element."""
         self.run("document.getElementById(arguments[0]).click()", name)
         self.settle()
 
