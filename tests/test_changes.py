@@ -6,11 +6,8 @@ from tests.changes import Changes, HistoryError
 from tests.programs import start
 
 FILES = {
-    "README.md": "",
     "tests/rotation": "0\n",
-    "tests/conftest.py": "",
     "tests/nic/conftest.py": "import tests.helpers\n",
-    "tests/helpers.py": "",
     "tests/nic/test_rows.py": "from multitree.nic import rows\nimport numpy\n",
     "tests/test_door.py": "from multitree import Schedule\n",
     "tests/test_start.py": 'RUN = ["-m", "multitree"]\n',
@@ -19,25 +16,17 @@ FILES = {
     "tests/test_pages.py": 'PAGES = DOCS.glob("*.md")\n',
     "src/multitree/__init__.py": "from multitree.topology.schedule import Schedule\n",
     "src/multitree/__main__.py": "from multitree.host.cli.main import main\n",
-    "nic/__init__.py": "",
     "nic/rows.py": "from multitree.topology import links\n",
-    "nic/harness.cpp": "",
-    "nic/page/player.js": "",
-    "nic/other.py": "",
-    "topology/__init__.py": "",
-    "topology/links.py": "",
-    "topology/schedule.py": "",
-    "topology/data.csv": "",
-    "host/__init__.py": "",
-    "host/cli/__init__.py": "",
     "host/cli/main.py": 'COMMANDS = {"view": "multitree.host.viewer.show"}\n',
-    "host/cli/view.py": "",
-    "host/viewer.py": "",
     "bench/speed.py": "import _common\n",
-    "bench/_common.py": "",
-    "bench/other.py": "",
-    "docs/page.md": "",
 }
+EMPTY = """
+README.md tests/conftest.py tests/helpers.py docs/page.md bench/_common.py bench/other.py
+nic/__init__.py nic/harness.cpp nic/page/player.js nic/other.py host/__init__.py
+host/cli/__init__.py host/cli/view.py host/viewer.py topology/__init__.py topology/links.py
+topology/schedule.py topology/data.csv
+"""
+FILES |= dict.fromkeys(EMPTY.split(), "")
 # What each file reaches: the names of tests.
 REACHED = {
     "README.md": "pages",

@@ -132,8 +132,11 @@ def in_file(name, pattern, text):
     return change
 
 
-def register(name, text):
-    return in_file("net_sim_writes_1.hex", rf"^{ADDRESS[name]:08x}_\w+", text)
+def register(name, value, address=None):
+    """A write to another address, or of another value."""
+    written = ADDRESS[name]
+    text = f"{written if address is None else address:08x}_{value:08x}"
+    return in_file("net_sim_writes_1.hex", rf"^{written:08x}_\w+", text)
 
 
 WRONG = {
@@ -146,21 +149,13 @@ WRONG = {
         r"rank [01]: flit 0 must be [0-9a-f]{32}, not [0-9a-f]{32}",
     ),
     "another table": (
-        register("TABLE_CRC", f"{ADDRESS['TABLE_CRC']:08x}_12345678"),
+        register("TABLE_CRC", 0x12345678),
         rf"rank 1: fault {FaultCode.TABLE_CRC.value}, FAULT .*",
     ),
-    "a place outside memory": (
-        register("WINDOW_BASE", f"{ADDRESS['WINDOW_BASE']:08x}_00000001"),
-        r"rank 1: access to flit +1, outside the window",
-    ),
-    "a write to nowhere": (
-        register("RANK", "00000ffc_00000000"),
-        r"rank 1: write refused at address 00000ffc",
-    ),
-    "no commit": (
-        register("CONTROL", f"{ADDRESS['CONTROL']:08x}_00000000"),
-        r"rank 1: the table is not committed, STATUS 0+20",  # delivered
-    ),
+    "outside memory": (register("WINDOW_BASE", 1), "rank 1: access to flit +1, outside the window"),
+    "to nowhere": (register("RANK", 0, 0xFFC), "rank 1: write refused at address 00000ffc"),
+    # Delivered is the only bit.
+    "no commit": (register("CONTROL", 0), "rank 1: the table is not committed, STATUS 0+20"),
     "a broken wire": (
         in_file("net_sim.v", r"second <= first;", "second <= 0;"),
         r"after +2000 cycles ranks 1 and 0 are done \(1\) or not \(0\): 00",

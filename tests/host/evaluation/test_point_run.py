@@ -37,9 +37,8 @@ def test_figures_are_those_of_the_runner():
     with Runner.timed(torus(4, 4), "analytic", link_model=model) as runner:
         report, _ = runner.simulate(schedule, 32768)
     found = result(clock_ghz=2.0, memory_cycles=40, dependency="submessage")
-    for name in {field.name for field in fields(PointResult)} & {
-        f.name for f in fields(WorkReport)
-    }:
+    results, reported = ({field.name for field in fields(of)} for of in (PointResult, WorkReport))
+    for name in results & reported:
         assert getattr(found, name) == asdict(report)[name]
     assert (found.error, found.steps_reduce_scatter, found.num_ranks) == (None, 4, 16)
     assert {field.name for field in fields(PortCounts)} <= set(asdict(found))
