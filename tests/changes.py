@@ -34,7 +34,7 @@ class Changes:
         listed = self._git("diff", "--name-only", "--no-renames", self.commit)
         listed += self._git("ls-files", "--others", "--exclude-standard")
         self.files = frozenset(listed) - {mark}
-        self._targets, self._reached = {}, {}
+        self._targets = {}
 
     def _git(self, *arguments):
         command = ["git", "-c", "core.quotePath=off", "-C", self._root, *arguments]

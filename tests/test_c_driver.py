@@ -155,17 +155,23 @@ def test_a_fault_is_said_as_the_driver_in_python_says_it(example, driver, code):
                 call(name, *([example.CSettings()] if name == "commit" else []))
 
 
-def test_a_flow_that_is_not_known_is_left_out(example, driver):
-    bus = FakeBus(**SIZES, STATUS=MASK["fault"], FAULT=FaultCode.NOT_COMMITTED | 0xF << 16)
-    bus.words[ADDRESS["FAULT_ROW"]] = [0xFFFFFFFF]
-    with pytest.raises(DeviceError, match=r"^Rank 0: start was written .* \(NOT_COMMITTED\)$"):
-        opened(example, driver, bus)("wait")
+UNKNOWN_FLOW = FaultCode.NOT_COMMITTED | 0xF << 16
 
 
-def test_a_card_that_is_gone_is_no_known_fault(example, driver):
-    bus = FakeBus(**SIZES, STATUS=0xFFFFFFF8, FAULT=0xFFFFFFFF)
-    with pytest.raises(DeviceError, match=r"^Rank 0: unknown fault 0xffffffff$"):
-        opened(example, driver, bus)("wait")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        # A flow that is not known, and a card that is gone.
+        (
+            {"STATUS": MASK["fault"], "FAULT": UNKNOWN_FLOW, "FAULT_ROW": 0xFFFFFFFF},
+            r"start was written .* \(NOT_COMMITTED\)",
+        ),
+        ({"STATUS": 0xFFFFFFF8, "FAULT": 0xFFFFFFFF}, "unknown fault 0xffffffff"),
+    ],
+)
+def test_what_is_not_known_of_a_fault_is_left_out(example, driver, words, message):
+    with pytest.raises(DeviceError, match=f"^Rank 0: {message}$"):
+        opened(example, driver, FakeBus(**SIZES, **words))("wait")
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,7 @@ def test_arrays_are_those_asked_for(run):
     saved = load_job("ncf").layers[0].input_gradient.compute_ns
     backward = [each["results"][0]["backward_cycles"] for each in (usual, fewer)]
     assert backward[0] - backward[1] == saved > 0
-    one, two = (
-        run.json("job ncf ring:2 --bytes-per-parameter", size)["results"][0] for size in (2, 4)
-    )
-    assert 2 * one["size_bytes"] == two["size_bytes"]
+    sizes = [run.json("job ncf ring:2 --bytes-per-parameter", size) for size in (2, 4)]
+    one, two = (each["results"][0]["size_bytes"] for each in sizes)
+    assert 2 * one == two
     assert usual["bytes_per_parameter"] == 4

@@ -82,14 +82,14 @@ def test_all_else_is_refused_with_its_place(tmp_path, text, problem):
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(ContentError, match="readable, not: No such file"):
-        read_entries(str(tmp_path / "none.yaml"))
-    with pytest.raises(ContentError, match="plain file, not a folder"):
-        read_entries(str(tmp_path))
-    path = tmp_path / "bytes.yaml"
-    path.write_bytes(b"a: \xff")
-    with pytest.raises(ContentError, match="line 1, column 4: text must be UTF-8"):
-        read_entries(str(path))
+    (tmp_path / "bytes.yaml").write_bytes(b"a: \xff")
+    for name, problem in (
+        ("none.yaml", "readable, not: No such file"),
+        (".", "plain file, not a folder"),
+        ("bytes.yaml", "line 1, column 4: text must be UTF-8"),
+    ):
+        with pytest.raises(ContentError, match=problem):
+            read_entries(str(tmp_path / name))
     monkeypatch.setattr(definition, "MAX_CHARACTERS", 4)
     assert entries(tmp_path, "a: 1") == ({"a": 1}, {"a": "line 1, column 1"})
     with pytest.raises(ContentError, match="at most 4 characters, not 5"):

@@ -20,10 +20,7 @@ class Pair:
     def __init__(self):
         ends = socket.socketpair()
         self.connections = [Connection(end, 1 - rank) for rank, end in enumerate(ends)]
-        self.boxes = [
-            Mailbox(rank, {1 - rank: connection})
-            for rank, connection in enumerate(self.connections)
-        ]
+        self.boxes = [Mailbox(rank, {1 - rank: self.connections[rank]}) for rank in range(2)]
 
     def move(self):
         """Move frames until none is left."""
