@@ -21,6 +21,7 @@ from multitree.topology.lowering import lowered
 __all__ = ["Draw", "outcome_of", "random_graph"]
 
 Buffers = npt.NDArray[Any]
+More = Callable[[RtlSession, list[Trace]], tuple[dict[str, Any], list[str]]]
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,23 @@ class Draw:
 def outcome_of(
     drawn: Draw,
     kind: type[Run],
-    more: Callable[[RtlSession, list[Trace]], tuple[dict[str, Any], list[str]]],
+    more: More = lambda session, traces: ({}, []),
+    *,
+    repeated: bool = False,
     **options: Any,
 ) -> Run:
     """What became of all collectives, run without a barrier between them.
 
-    `more` has further fields of the outcome, and what else is wrong.
+    `more` has further fields of the outcome, and what else is wrong. With `repeated` all are the
+    first one, whose table stays.
     """
     begin, buffers = time.process_time(), drawn.buffers
     options |= {"link_model": drawn.model, "memory_timing": drawn.timing, "num_threads": 1}
     with RtlSession(drawn.topology, **options) as session:
         try:
-            results = session.run_each(drawn.queue, buffers, start_skew_cycles=drawn.skews)
+            run = session.run if repeated else session.run_each
+            what = drawn.queue[0].schedule if repeated else drawn.queue
+            results = run(what, buffers, start_skew_cycles=drawn.skews)
             fields, said = more(session, [trace for _, trace in results])
         except DeviceError as error:
             return kind(drawn.seed, drawn.spec, False, f"stuck: {error}")

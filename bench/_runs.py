@@ -1,4 +1,4 @@
-"""Runs of measurements: points of a sweep, and single collectives in RTL."""
+"""Runs of measurements: points of a sweep, collectives in RTL, what they staged."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,6 +9,9 @@ from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import run_point
 from multitree.host.evaluation.sources import Source
 from multitree.host.runner import Runner, Seeded
+from multitree.nic.driver.registers import ADDRESS
+from multitree.sim.emulator.accesses import EmulatedBus
+from multitree.sim.rtl.session import RtlSession
 
 
 def grid(**values: Any) -> Iterator[tuple[Point, dict[str, Any]]]:
@@ -27,3 +30,17 @@ def in_rtl(
     with Runner.timed(schedule.topology, "rtl", link_model=model) as runner:
         report, trace = runner.simulate(schedule, size_bytes, Seeded(seed=seed))
     return trace, bool(report.exact)
+
+
+def exact_in_rtl(schedule: Schedule, size_bytes: int, model: LinkModel) -> Trace:
+    """The trace of a collective of float32 in RTL; a RuntimeError if it is not exact."""
+    trace, exact = in_rtl(schedule, size_bytes, model)
+    if not exact:
+        raise RuntimeError(f"{schedule.topology.name}, {size_bytes} bytes: results differ")
+    return trace
+
+
+def num_staged(session: RtlSession) -> int:
+    """Contributions staged since reset, at all ranks; a DeviceError on direct links."""
+    ranks = range(session.network.topology.num_ranks)
+    return sum(EmulatedBus(session.network, rank).read(ADDRESS["STAGED"]) for rank in ranks)

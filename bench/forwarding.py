@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from _bench import Row, ended, options, reported
-from _runs import in_rtl
+from _runs import exact_in_rtl
 
-from multitree import LinkModel, Schedule, build, mesh, parse_topology
+from multitree import LinkModel, build, mesh, parse_topology
 from multitree.host.sizes import parse_size
 from multitree.hw.codes import LEAST_STAGES
 from multitree.sim.analytic.engine import analytic
@@ -37,14 +37,6 @@ NETWORKS = (
 )
 
 
-def run(schedule: Schedule, num_elements: int, model: LinkModel) -> int:
-    """Cycles of a collective of float32, which is exact or a RuntimeError."""
-    trace, exact = in_rtl(schedule, 4 * num_elements, model)
-    if not exact:
-        raise RuntimeError(f"{schedule.topology.name}: results differ")
-    return trace.cycles
-
-
 def hops(model: LinkModel, memory_cycles: int) -> Row:
     """Cycles of a hop beyond its link."""
     model = model.with_memory(memory_cycles)
@@ -64,7 +56,7 @@ def hops(model: LinkModel, memory_cycles: int) -> Row:
         for ranks in CHAIN_RANKS:
             chain = mesh(ranks)
             schedule = build(chain, "multitree", collective, root=0)
-            took.append(run(schedule, 4 * flits, model))
+            took.append(exact_in_rtl(schedule, model.flit_bytes * flits, model).cycles)
             latency = int(model.latency_cycles(chain)[0])
         row[name] = (took[1] - took[0]) / (CHAIN_RANKS[1] - CHAIN_RANKS[0]) - latency
     return row
@@ -75,10 +67,10 @@ def compare(
 ) -> Row:
     """Cycles of an all-reduce by the models without forwarding and with it."""
     schedule, cycles, begin = build(parse_topology(spec), algorithm), [], time.process_time()
-    num_elements, predicted = parse_size(size) // 4, []
+    size_bytes, predicted = parse_size(size), []
     for model in (model.with_memory(memory_cycles) for model in models):
-        cycles.append(run(schedule, num_elements, model))
-        predicted.append(analytic(schedule, model.num_flits(num_elements, 4), model).cycles)
+        cycles.append(exact_in_rtl(schedule, size_bytes, model).cycles)
+        predicted.append(analytic(schedule, model.num_flits(size_bytes, 1), model).cycles)
     row = {"topology": spec, "algorithm": algorithm, "size": size, "memory_cycles": memory_cycles}
     row |= {"cycles": cycles[0], "forwarded_cycles": cycles[1], "ratio": cycles[1] / cycles[0]}
     row |= {"analytic_cycles": predicted[1], "analytic_ratio": predicted[1] / cycles[1]}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from _bench import Row, all_exact, ended, listed, options, reported, sizes
-from _staging import num_staged
+from _runs import num_staged
 
 from multitree import LinkModel, build, execute, parse_topology
 from multitree.host.runner import make_buffers

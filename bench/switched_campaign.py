@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from _campaign import Exactness, exact_campaign
 from _draws import Draw, outcome_of
-from _staging import num_staged
+from _runs import num_staged
 
 from multitree import (
     LinkModel,

@@ -95,7 +95,7 @@ def test_a_count_of_what_was_staged_that_cannot_be_read_is_an_error(value, respo
         )
         return SimpleNamespace(network=network)
 
-    num_staged = bench_module("_staging").num_staged
+    num_staged = bench_module("_runs").num_staged
     assert num_staged(session(5, 0)) == 3 * 7 + 5
     with pytest.raises(DeviceError, match=error):
         num_staged(session(value, response))
