@@ -8,11 +8,11 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot
 
+from multitree.host.sizes import format_size
 from multitree.topology.algorithms.registry import ALGORITHMS
 
 SOURCES = ("analytic", "rtl")
 MOST = 4.0
-KIB = 1024
 
 
 def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
@@ -54,7 +54,7 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
         ylabel="cycles over the bound",
         title=f"All-reduce on {spec}: lines analytic, dots RTL",
     )
-    ticks = [row["size_bytes"] for row in rows], [_short(row) for row in rows]
+    ticks = [row["size_bytes"] for row in rows], [format_size(row["size_bytes"]) for row in rows]
     axes.set_xticks(*ticks, rotation=40, ha="right")
     axes.minorticks_off()
     axes.grid(alpha=0.3)
@@ -64,11 +64,3 @@ def plot(rows: list[dict[str, Any]], folder: Path) -> Path:
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)
     return path
-
-
-def _short(row: dict[str, Any]) -> str:
-    size, unit = row["size_bytes"] // KIB, "KiB"
-    for larger in ("MiB", "GiB"):
-        if size >= KIB:
-            size, unit = size // KIB, larger
-    return f"{size} {unit}"

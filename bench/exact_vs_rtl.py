@@ -181,6 +181,8 @@ def digest_of(trace: Trace) -> str:
 def run_once(seed: int) -> Outcome:
     begin, case = time.process_time(), draw(seed)
     rtl, found = compare(case)
+    modes = {"lockstep": case.lockstep, "start": case.skews}
+    predicted = analytic(case.schedule, case.num_flits, case.model, **modes).cycles
     off = {name: most for name, most in differences(rtl, found).items() if most}
     topology = case.schedule.topology.name
     text = f"{case.schedule.algorithm} on {topology}, {case.num_flits} flits: {off}" if off else ""
@@ -194,14 +196,8 @@ def run_once(seed: int) -> Outcome:
         digest=digest_of(rtl),
         rows=rtl.sent.size,
         most_off=max(off.values(), default=0),
-        analytic_error=_analytic_error(case, rtl),
+        analytic_error=abs(predicted / rtl.cycles - 1),
     )
-
-
-def _analytic_error(case: Case, rtl: Trace) -> float:
-    """How far the analytic engine's cycles are off, as a share."""
-    modes = {"lockstep": case.lockstep, "start": case.skews}
-    return abs(analytic(case.schedule, case.num_flits, case.model, **modes).cycles / rtl.cycles - 1)
 
 
 def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
