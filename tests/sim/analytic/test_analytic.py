@@ -1,10 +1,14 @@
 """The analytic engine as equations in the figures of its link model."""
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from multitree import LinkModel, Topology, build, exact, parse_topology
 from multitree.sim.analytic.engine import analytic
+from multitree.sim.analytic.link_buffers import LinkBuffers
 from multitree.sim.analytic.table_rows import generations_of
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.algorithms.registry import COMPARED
@@ -271,3 +275,84 @@ def test_a_message_of_whole_buffers_waits_for_memory_in_each(
     model = LinkModel(buffer_flits=buffer_flits).with_memory(memory_cycles)
     found = analytic(schedule, num_flits, model)
     assert found.cycles == exact(schedule, num_flits, model).cycles
+
+
+def longest_chains(schedule, sibling):
+    """Level of every transfer in its step: what it waits for there, followed to the end."""
+    waits = [[] for _ in range(schedule.num_transfers)]
+    last = {}
+    for row in range(schedule.num_transfers):
+        key = schedule.step[row], schedule.src[row]
+        waits[row] += [last[key]] if key in last else []
+        last[key] = row
+        before = sibling[row]
+        if before >= 0 and schedule.step[before] == schedule.step[row]:
+            waits[row].append(before)
+    level = np.zeros(schedule.num_transfers, int)
+    for _ in range(schedule.num_transfers):
+        for row, rows in enumerate(waits):
+            level[row] = max([0, *(level[each] + 1 for each in rows)])
+    return level
+
+
+@pytest.mark.parametrize("spec", ["mesh:3x3", "full:5"])
+@pytest.mark.parametrize("algorithm", ["multitree", "forest", "ring"])
+def test_a_generation_is_all_transfers_of_a_step_behind_chains_of_one_length(spec, algorithm):
+    topology = parse_topology(spec)
+    schedule = build(topology, algorithm, cost_model=LinkModel().cost_model(topology, 1 << 12))
+    generations, sibling = generations_of(schedule)
+    level = longest_chains(schedule, sibling)
+    found = [{(int(schedule.step[row]), int(level[row])) for row in rows} for rows in generations]
+    assert all(len(each) == 1 for each in found)
+    assert [min(each) for each in found] == sorted(
+        {(int(step), int(at)) for step, at in zip(schedule.step, level, strict=True)}
+    )
+    assert sorted(np.concatenate(generations)) == list(range(schedule.num_transfers))
+
+
+def test_transfers_that_wait_in_a_circle_are_refused():
+    schedule = by_hand(
+        parse_topology("full:3"), [(0, Op.REDUCE, 0, src, 2) for src in (0, 1)], "reduce", 2
+    )
+    swapped = replace(schedule, order=schedule.order[::-1].copy())
+    lane = np.zeros(2, np.int32)
+    for each in (schedule, swapped):
+        first, second = each.order
+        if first < second:
+            assert [len(rows) for rows in generations_of(each, lane)[0]] == [1, 1]
+        else:
+            with pytest.raises(ValueError, match="wait in a circle"):
+                generations_of(each, lane)
+    assert schedule.order.tolist() != swapped.order.tolist()
+
+
+SEED = int(os.environ.get("MULTITREE_SEED", "1"))
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 40))
+def test_a_flit_s_place_is_left_by_the_flit_a_buffer_s_depth_before_it(seed):
+    """Asked for head, first flit and the rest of a message, as the engine asks, on three links."""
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    depth, num_links, num_messages = int(rng.integers(2, 9)), 3, 36
+    size = rng.integers(0, 2 * depth + 1, num_messages)
+    link = rng.integers(0, num_links, num_messages)
+    buffers = LinkBuffers(link, size.astype(np.float64), num_links, depth)
+    asked = [np.zeros(num_messages), np.ones(num_messages), size % depth]
+    places = [buffers.places(flit) for flit in (0, 1, (size % depth).astype(np.float64))]
+    # When each flit of a link, heads included, left its place.
+    left, time = [[] for _ in range(num_links)], [0.0] * num_links
+    for message in range(num_messages):
+        row, mine = np.array([message]), left[link[message]]
+        for flit, needed in zip(asked, places, strict=True):
+            wanted = len(mine) + int(flit[message]) - depth
+            found = float(buffers.left(row, needed)[0])
+            if 0 <= wanted < len(mine):
+                assert found == pytest.approx(mine[wanted]), (message, flit[message])
+            else:
+                assert found < 0
+        start = time[link[message]] + float(rng.integers(2, 6))
+        end = start + max(size[message] - 1, 0)
+        buffers.add(row, np.array([start]), np.array([end]))
+        mine += [start - 1, *(start + k for k in range(size[message]))]
+        time[link[message]] = end

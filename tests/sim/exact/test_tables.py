@@ -1,11 +1,15 @@
-"""Tables of all ranks at once are those that `compile_table` makes rank by rank."""
+"""Tables of all ranks are those of `compile_table`; C++ has the structs of Python."""
 
 import functools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import multitree.sim.exact.structs as structs
 from multitree import LinkModel, build, parse_topology
+from multitree.hw.codes import Kind
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
 from multitree.sim.exact.structs import NONE
@@ -95,3 +99,38 @@ def test_transfers_wait_for_what_the_flow_memory_says(spec, algorithm, collectiv
             links = sent.route_links[list(entries)]
             assert hops["port"].tolist() == sent.topology.link_ports[links].tolist()
             assert hops["vc_class"].tolist() == sent.route_classes[list(entries)].tolist()
+
+
+FOLDER = Path(structs.__file__).parent
+HEADER = structs.header()
+
+
+def test_the_header_has_every_constant_and_code():
+    found = dict(re.findall(r"constexpr u?int32_t (\w+) = (-?\d+);", HEADER))
+    assert {name: int(value) for name, value in found.items()} == structs.CONSTANTS
+    for kind in (Kind.HEAD, Kind.BODY, Kind.TAIL, Kind.SINGLE):
+        assert f"{kind.name} = {kind.value}" in HEADER
+
+
+@pytest.mark.parametrize(
+    ("struct", "dtype"),
+    [
+        ("Parameters", structs.PARAMETERS),
+        ("Row", structs.ROW),
+        ("Transfer", structs.TRANSFER),
+        ("Hop", structs.HOP),
+        ("LinkOf", structs.LINK),
+    ],
+)
+@pytest.mark.every_set
+def test_structs_are_the_arrays_byte_for_byte(struct, dtype):
+    bits, fields = re.search(rf"struct {struct} {{ int(\d+)_t ([\w, ]+); }};", HEADER).groups()
+    assert tuple(fields.split(", ")) == dtype.names
+    assert dtype.itemsize == len(dtype.names) * int(bits) // 8
+
+
+def test_no_source_has_a_constant_of_its_own_for_one_of_the_header():
+    sources = [path for path in FOLDER.iterdir() if path.suffix in (".h", ".cpp")]
+    text = "\n".join(path.read_text() for path in sources)
+    defined = set(re.findall(r"\b(\w+) = -?\d+[,;]", text))
+    assert not defined & set(structs.CONSTANTS)

@@ -5,9 +5,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from multitree import DeviceError
 from multitree.hw.codes import HOP_WIDTH
 from multitree.nic.driver.config import Config
+from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.formats import NUM_HOPS
 from multitree.nic.driver.routed_rows import places_in_sums, routes_of
 from multitree.nic.layouts import head_layout

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from multitree import Collective, JobError, load_job
 from multitree.sim.jobs.aicb import CSV_COLUMNS, read_aicb_csv, read_aicb_text
-from multitree.sim.jobs.job import LeftOut
+from multitree.sim.jobs.job import Collective, JobError, LeftOut
+from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import HEADER as HEADINGS
 from multitree.sim.jobs.systolic_arrays import read_layers
 from multitree.topology.errors import ContentError

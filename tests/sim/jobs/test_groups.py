@@ -1,10 +1,16 @@
-"""Groups of ranks: who is in them, on which links, and when they are refused."""
+"""Groups of ranks, their gradients, and the measurements of training."""
+
+import math
 
 import numpy as np
 import pytest
 
-from multitree import JobError, ScheduleError, Topology, build, parse_topology, torus
+from multitree import LinkModel, ScheduleError, Topology, build, load_job, parse_topology, torus
 from multitree.sim.jobs.groups import Placement, rank_groups
+from multitree.sim.jobs.iteration import BUCKET_BYTES, gradient_messages, iteration
+from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
+from multitree.sim.jobs.systolic_arrays import LayerShape
+from tests.benches import bench_module
 
 
 def test_every_rank_is_in_one_group_of_each_kind_and_two_groups_share_one_rank():
@@ -86,3 +92,116 @@ def test_groups_on_unequal_links_have_networks_of_their_own():
     speeds = np.where(whole.links.max(axis=1) < 4, 8.0, 16.0)
     slow = Topology("slow row", 16, 0, whole.links, speeds, 150.0)
     assert [each.groups for each in Placement(slow, 4).networks("tensor")] == [(0,), (1, 2, 3)]
+
+
+def job_of(*counts):
+    return Job("any", tuple(Layer(str(i), num_parameters=n) for i, n in enumerate(counts)))
+
+
+def test_without_overlap_all_gradients_are_one_message_behind_the_first_layer():
+    (message,) = gradient_messages(job_of(5, 0, 7), "none")
+    assert (message.layer, message.num_parameters) == (0, 12)
+
+
+def test_with_layers_each_layer_with_parameters_sends_its_own_last_first():
+    found = gradient_messages(job_of(5, 0, 7), "layers")
+    assert [(each.layer, each.num_parameters) for each in found] == [(2, 7), (0, 5)]
+
+
+def test_a_bucket_ends_with_the_layer_that_fills_it():
+    found = gradient_messages(job_of(3, 1, 9, 2, 4), "buckets", (20, 40))
+    assert [(each.layer, each.num_parameters) for each in found] == [(3, 6), (1, 10), (0, 3)]
+    whole = gradient_messages(job_of(0, 0, 5), "buckets", (1000, 1000))
+    assert [(each.layer, each.num_parameters) for each in whole] == [(0, 5)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet50", "transformer"])
+def test_buckets_are_those_of_pytorch(name):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: nothing to compare with")
+    import torch.distributed as dist
+
+    job = load_job(name)
+    parameters = [torch.empty(layer.num_parameters, device="meta") for layer in job.layers]
+    theirs, _ = dist._compute_bucket_assignment_by_size(parameters[::-1], list(BUCKET_BYTES))
+    ours = gradient_messages(job, "buckets")
+    sizes = [sum(parameters[::-1][i].numel() for i in bucket) for bucket in theirs]
+    assert [each.num_parameters for each in ours] == sizes
+
+
+def test_buckets_have_the_sizes_of_pytorch_s_unless_said():
+    assert BUCKET_BYTES == (2**20, 25 * 2**20)
+    job = load_job("resnet50")
+    assert gradient_messages(job, "buckets") == gradient_messages(job, "buckets", BUCKET_BYTES)
+
+
+def test_no_gradient_is_lost_whatever_the_buckets():
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        counts = rng.integers(0, 30, rng.integers(1, 12)).tolist()
+        counts[-1] += 1
+        for overlap in ("none", "layers", "buckets"):
+            found = gradient_messages(job_of(*counts), overlap, (rng.integers(1, 99), 64))
+            assert sum(each.num_parameters for each in found) == sum(counts)
+            assert [each.layer for each in found] == sorted({each.layer for each in found})[::-1]
+
+
+def test_what_does_not_fit_is_refused():
+    given = Job("given", (Layer("a", forward=Stage(1.0, Collective("all_reduce", 4))),))
+    assert gradient_messages(given, "layers") == ()
+    with pytest.raises(JobError, match="Overlap must be none, layers or buckets, not 'all'"):
+        gradient_messages(given, "all")
+    with pytest.raises(JobError, match=r"given: overlap must be none or layers .*, not 'buckets'"):
+        gradient_messages(given, "buckets")
+    with pytest.raises(JobError, match="Buckets must have at least 1 byte, not 0"):
+        gradient_messages(job_of(1), "buckets", (0, 4))
+    untimed = Job(given.name, given.layers, has_compute=False)
+    with pytest.raises(JobError, match="overlap must be none where compute times are unknown"):
+        gradient_messages(untimed, "layers")
+
+
+training, scale_sim = bench_module("training"), bench_module("scale_sim")
+
+
+def rows():
+    """Runs in which scheme s takes s cycles of communication and 10 of compute."""
+    for at, scheme in enumerate(training.SCHEMES, start=1):
+        for network in training.EVALUATED:
+            for overlap in training.OVERLAPS:
+                cycles = {"communication_cycles": at, "total_cycles": 10 + at}
+                yield {"network": network, "overlap": overlap, "scheme": scheme} | cycles
+
+
+def test_means_are_those_of_the_baseline_s_cycles_over_the_scheme_s():
+    found = {
+        (each["networks"], each["overlap"], each["over"], each["scheme"]): each
+        for each in training.means([*rows()])
+    }
+    each = found["convolutional", "layers", "ring_2d", "multitree"]
+    assert math.isclose(each["communication_speedup"], 2 / 5)
+    assert math.isclose(each["total_speedup"], 12 / 15)
+    assert math.isclose(each["time_saved"], 1 - 15 / 12)
+    assert training.geometric_mean([2, 8]) == 4
+
+
+def test_the_published_ratio_makes_the_same_iteration_with_faster_collectives(monkeypatch):
+    monkeypatch.setattr(training, "KINDS", {"all": ("ncf",)})
+    placement, job = Placement(torus(4, 4)), load_job("ncf")
+    found = training.with_published_ratio(placement, [job])
+    ring, overlapped, *_ = found
+    model = LinkModel(flow_control="packet")
+    usual = iteration(job, training.CollectiveTimes(placement, "ring", model))
+    communication = usual.communication_cycles
+    expected = usual.total_cycles / (usual.compute_cycles + communication / 2.3)
+    assert math.isclose(ring["total_speedup"], expected, rel_tol=1e-6)
+    assert overlapped["overlap"] == "layers" and 1 < overlapped["total_speedup"] < 2.3
+
+
+def test_scale_sim_is_given_every_product_of_a_layer_once(monkeypatch):
+    layer = LayerShape("one", 5, 5, 3, 3, 2, 4, 1)
+    monkeypatch.setattr(scale_sim, "model_layers", lambda name: (layer, layer))
+    assert scale_sim.products_of("any") == {
+        (9, 4, 18): "any one, forward",
+        (25, 2, 36): "any one, input gradient",
+        (18, 4, 9): "any one, weight gradient",
+    }

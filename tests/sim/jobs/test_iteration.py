@@ -3,26 +3,13 @@
 import numpy as np
 import pytest
 
-from multitree import (
-    Collective,
-    Job,
-    JobError,
-    Layer,
-    LinkModel,
-    ScheduleError,
-    Stage,
-    SystolicArrays,
-    Topology,
-    build,
-    load_job,
-    ring,
-    time_job,
-    torus,
-)
+from multitree import LinkModel, ScheduleError, Topology, build, load_job, ring, torus
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
-from multitree.sim.jobs.iteration import iteration
+from multitree.sim.jobs.iteration import iteration, time_job
+from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
+from multitree.sim.jobs.systolic_arrays import SystolicArrays
 from tests.topology.graphs import star
 
 MODEL = LinkModel()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from multitree import SystolicArrays, load_job
-from multitree.sim.jobs.systolic_arrays import LayerShape
+from multitree.sim.jobs.read import load_job
+from multitree.sim.jobs.systolic_arrays import LayerShape, SystolicArrays
 
 LAYER = LayerShape("any", 19, 19, 3, 3, 17, 256, 1)
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from multitree import DeviceError
+from multitree.nic.driver.faults import DeviceError
 from multitree.sim.rtl.session import RtlSession
 from tests.benches import bench_module
 

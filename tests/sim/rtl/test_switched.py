@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from multitree import DeviceError, Topology, among, build, parse_topology
+from multitree import DeviceError, Topology, among, build, dragonfly, parse_topology, verify
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.driver.table import compile_table
 from multitree.nic.layouts import head_layout
@@ -14,7 +14,7 @@ from multitree.sim.emulator.accesses import await_links
 from multitree.sim.faults.injection import FlipBit, FlitField
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.timing.sizing import config_for, least_sizes
-from multitree.topology.lowering import lowered
+from multitree.topology.lowering import lowered, with_header_only_phase
 from tests.sim.emulated import SWITCHED, checked, checked_each, normals, switched_session
 
 CASES = [
@@ -170,3 +170,45 @@ def test_links_between_switches_are_awaited():
         text = r"^Switch 8, port 0: link is not up after \d+ cycles"
         with pytest.raises(DeviceError, match=text):
             await_links(network)
+
+
+def half_slow(seed):
+    """An all-reduce on a dragonfly of which a random half of the links takes two cycles a flit."""
+    topology = dragonfly(2, 1, 1)
+    slow = np.random.default_rng(seed).permutation(topology.num_links) < topology.num_links // 2
+    near = np.full(topology.num_links, 20.0)
+    speeds = np.where(slow, 8.0, 16.0)
+    return build(replace(topology, bandwidth_gbytes_per_s=speeds, latency_ns=near), "multitree")
+
+
+@cache
+def reduce_in_class_1():
+    """Contributions in class 1; the heads of the header-only phase behind them are in class 0."""
+    topology = parse_topology("fat_tree:2x2")
+    near = replace(topology, latency_ns=np.full(topology.num_links, 20.0))
+    schedule = build(near, "multitree", "reduce", root=2)
+    return replace(schedule, route_classes=np.ones_like(schedule.route_classes))
+
+
+def first_classes(schedule):
+    """The class of the first hop of each row, with the rows that shared links add."""
+    rows = with_header_only_phase(schedule)
+    return rows.src, rows.route_classes[rows.route_offsets[:-1]]
+
+
+MIXED_CLASSES = {f"seed {seed}": (half_slow, seed) for seed in range(5)} | {
+    "reduce": (reduce_in_class_1,)
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", MIXED_CLASSES)
+@pytest.mark.parametrize("count", [6, 200])
+def test_classes_that_mix_at_an_interface_give_exact_results(case, count):
+    make, *seed = MIXED_CLASSES[case]
+    schedule = make(*seed)
+    verify(schedule)
+    sources, classes = first_classes(schedule)
+    assert any(len(set(classes[sources == rank])) == 2 for rank in set(sources))
+    with switched_session(schedule.topology) as session:
+        checked(session, schedule, normals(schedule, count, 2, seed=3))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, build, dgx_a100, dragonfly, execute, verify
+from multitree import ScheduleError, build, dgx_a100, dragonfly, execute, parse_topology, verify
 from multitree.topology.algorithms.registry import ALGORITHMS, COMPARED
 from multitree.topology.collectives import COLLECTIVES, ROOTED
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
@@ -94,6 +94,23 @@ def test_a_schedule_is_right_or_the_error_names_the_topology(algorithm, topology
         verify(schedule)
         assert (schedule.algorithm, schedule.root) == (algorithm, root)
         assert does_its_collective(schedule), collective
+
+
+OTHERS = (
+    ("hdrm", "powers of two of .*, not", "torus:4x4 fat_tree:4x4 bigraph:3x4 bigraph:4x6"),
+    ("swing", "sides are powers of two, not", "ring:6 torus:4x6 mesh:4x4 hypercube:4"),
+    ("tto", "sides of at least 3, not", "mesh:2x8 mesh:9 mesh:3x3x3 torus:4x4 ring:9 hypercube:4"),
+    ("ring_2d", "of two dimensions .* not", "ring:9 torus:3x3x3 mesh:4 mesh:2x2x2 full:9"),
+    ("bidirectional_ring_2d", "of two dimensions .* not", "mesh:4x4 torus:2x4 ring:9"),
+)
+
+
+@pytest.mark.every_set
+@pytest.mark.parametrize(("algorithm", "says", "specs"), OTHERS)
+def test_other_networks_are_refused_by_name(algorithm, says, specs):
+    for spec in specs.split():
+        with pytest.raises(ScheduleError, match=f"{says} '{spec}'"):
+            build(parse_topology(spec), algorithm)
 
 
 @pytest.mark.parametrize("algorithm", BASELINES)

@@ -188,7 +188,7 @@ REFUSED = {
     "that join all 16 ranks, not 15 at most": dgx_a100(2).without(links=[6]),
     "with as many planes each, not 5 to 6": dgx_a100(2).without(switches=[16]),
     "with as many ranks each, not 7 to 8": dgx_a100(2).without(ranks=[3]),
-    "must have one link to the switches that join a rank, not 2 of": with_rank_at(2, 1, TWICE),
+    "one link to the switches that join a rank, not 2 of rank 0": with_rank_at(2, 1, TWICE),
     "must have one link from the switches that join a rank, not 0 of rank 1": one_way(2, 2, MISSED),
     "must have boxes that hold each rank once, not rank 1 in 2": with_rank_at(
         3, 3, [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (1, 2), (2, 2)]

@@ -7,12 +7,7 @@ import pytest
 from docs.tables import REFERENCE
 
 from multitree import ScheduleError, build, parse_topology
-from multitree.topology.algorithms.registry import (
-    ALGORITHMS,
-    COMPARED,
-    Algorithm,
-    check_algorithm,
-)
+from multitree.topology.algorithms.registry import ALGORITHMS, COMPARED, Algorithm, check_algorithm
 
 SPECS = ("torus:4x4", "mesh:3x3", "fat_tree:2x2", "bigraph:2x2")
 

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, build, fully_connected, mesh, ring, torus, verify
+from multitree import build, mesh, torus, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.collectives import Op
@@ -162,21 +162,6 @@ def test_rings_over_routes_would_take_as_many_steps_and_longer():
     assert folded.steps_reduce_scatter == lines.steps_reduce_scatter == 15
     for num_flits in (256, 4096, 65536):
         assert analytic(lines, num_flits).cycles < analytic(folded, num_flits).cycles
-
-
-@pytest.mark.parametrize(
-    ("builder", "topology"),
-    [
-        *((build_ring_2d, other) for other in (ring(9), torus(3, 3, 3), mesh(4), mesh(2, 2, 2))),
-        (build_ring_2d, fully_connected(9)),
-        (build_bidirectional_ring_2d, mesh(4, 4)),
-        (build_bidirectional_ring_2d, torus(2, 4)),
-        (build_bidirectional_ring_2d, ring(9)),
-    ],
-)
-def test_what_has_no_such_rings_is_refused_by_name(topology, builder):
-    with pytest.raises(ScheduleError, match=f"of two dimensions .* not '{topology.name}'"):
-        builder(topology)
 
 
 def test_lines_of_two_are_rings_of_two():

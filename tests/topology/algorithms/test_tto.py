@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import LinkModel, ScheduleError, build, hypercube, mesh, ring, torus, verify
+from multitree import LinkModel, ScheduleError, build, mesh, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.tto import build_tto, three_trees
 from tests.repository import ROOT
@@ -95,14 +95,6 @@ def test_rooted_collectives_have_all_trees_at_the_root():
         build_tto(mesh(3, 4), roots=[1, 2])
     with pytest.raises(ScheduleError, match="not the trees of tto"):
         build(mesh(3, 4), "tto", "reduce_scatter")
-
-
-@pytest.mark.parametrize(
-    "topology", [mesh(2, 8), mesh(9), mesh(3, 3, 3), torus(4, 4), ring(9), hypercube(4)]
-)
-def test_other_networks_are_refused_by_name(topology):
-    with pytest.raises(ScheduleError, match=f"sides of at least 3, not '{topology.name}'"):
-        build_tto(topology)
 
 
 def test_slow_links_hold_chunks_for_more_slots():

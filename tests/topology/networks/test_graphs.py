@@ -6,14 +6,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree import Topology, TopologyError, TopologyWarning, among, build, load_topology
+from multitree import Topology, TopologyError, TopologyWarning, among, build, parse_topology
 from multitree.topology.files.load_save import (
     load_file,
     load_schedule,
+    load_topology,
     save_schedule,
     save_topology,
 )
-from multitree.topology.specs import parse_topology
 
 
 def square(**values):

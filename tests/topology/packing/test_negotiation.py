@@ -1,4 +1,8 @@
-"""Negotiated trees settle on their own, lie near the middle, and swaps keep loads."""
+"""Negotiated trees settle on their own, and moves make trees flatter."""
+
+import random
+from collections import Counter
+from itertools import combinations, pairwise
 
 import networkx
 import numpy as np
@@ -7,7 +11,7 @@ import pytest
 from multitree import mesh, parse_topology, torus
 from multitree.topology.packing.link_pairs import link_pairs, neighbours_of
 from multitree.topology.packing.negotiation import central_ranks, negotiated_trees
-from multitree.topology.packing.tree_depth import RootedTree, shallow_trees
+from multitree.topology.packing.tree_depth import STEEPNESS, RootedTree, _Swaps, shallow_trees
 
 
 def pairs_of(topology):
@@ -80,3 +84,45 @@ def test_parts_hung_elsewhere_keep_a_tree_and_cost_what_was_said(seed):
         tree.move(top, joint, onto, pair)
         check_tree(tree, joined)
         assert sum(cost[depth] for depth in tree.depth) == before + more
+
+
+NUM_RANKS = 7
+JOINED = [list(pair) for pair in combinations(range(NUM_RANKS), 2)]
+NEIGHBOURS = neighbours_of(np.array(JOINED, np.int32), NUM_RANKS)
+PATH = [JOINED.index([rank, rank + 1]) for rank in range(NUM_RANKS - 1)]
+
+
+def steepness(trees):
+    """What no move may raise."""
+    return sum(STEEPNESS**depth for tree in trees for depth in tree.depth)
+
+
+def loads(trees):
+    """How many trees use each pair."""
+    return Counter(pair for tree in trees for pair in tree.pair_up if pair >= 0)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_where_all_ranks_are_joined_a_path_becomes_a_star(most):
+    for seed in range(5):
+        (tree,) = shallow_trees(JOINED, NEIGHBOURS, [most] * len(JOINED), [PATH], seed)
+        assert tree.height == 1, seed
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_move_makes_trees_deeper_in_all_and_no_pair_carries_more_than_it_may(seed):
+    rng = random.Random(f"{seed}")
+    # Every tree is a path through the ranks in an order of its own.
+    orders = [rng.sample(range(NUM_RANKS), NUM_RANKS) for _ in range(4)]
+    trees = [[JOINED.index(sorted(ends)) for ends in pairwise(order)] for order in orders]
+    carried = Counter(pair for pairs in trees for pair in pairs)
+    most = [max(carried[pair], rng.randrange(2)) for pair in range(len(JOINED))]
+    swaps = _Swaps(JOINED, NEIGHBOURS, most, trees, seed)
+    first = was = steepness(swaps.trees)
+    for _ in range(400):
+        swaps.try_one()
+        now = steepness(swaps.trees)
+        assert now <= was, f"seed {seed}"
+        assert all(load <= most[pair] for pair, load in loads(swaps.trees).items())
+        was = now
+    assert was < first

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from multitree import ScheduleError, Topology, mesh, parse_topology, ring, torus
 from multitree.topology.networks.bounds import worst_partition
-from multitree.topology.packing.link_pairs import (
-    _speeds,
-    link_pairs,
-    neighbours_of,
-    tree_count,
-)
+from multitree.topology.packing.link_pairs import _speeds, link_pairs, neighbours_of, tree_count
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.negotiation import negotiated_trees
 from multitree.topology.packing.tree_packing import completed_trees, pack_trees
