@@ -1,6 +1,8 @@
-"""Drivers and monitors of streams with seeded stalls, for the simulator."""
+"""Simulations of blocks; drivers and monitors of streams with seeded stalls."""
 
+import functools
 import gc
+import inspect
 import random
 import warnings
 
@@ -12,16 +14,14 @@ PATTERNS = ("never", "often", "seldom", "bursts")
 """Ways to stall: not at all, three cycles of four, one of eight, or for many cycles at a time."""
 
 
-def go(pattern, seed):
-    """Endless booleans, one per cycle: may the end of a stream move in it?
+def seeded(seed):
+    """A random generator whose seed is seen when the test fails."""
+    print(f"seed {seed}")
+    return random.Random(f"{seed}")
 
-    Parameters
-    ----------
-    pattern : str
-        One of `PATTERNS`.
-    seed : int
-        The same pattern and seed give the same booleans.
-    """
+
+def go(pattern, seed):
+    """Endless booleans, one per cycle: may the end of a stream move in it?"""
     rng = random.Random(f"{pattern} {seed}")
     while True:
         if pattern == "never":
@@ -35,27 +35,22 @@ def go(pattern, seed):
             yield from [moves] * cycles
 
 
-async def send(ctx, port, payloads, moves, times=None):
-    """Offer payloads in order; an offer stays until it is taken.
+def put(ctx, interface, /, **values):
+    """Drive members of an interface by name."""
+    for name, value in values.items():
+        ctx.set(getattr(interface, name), value)
 
-    Parameters
-    ----------
-    ctx : TestbenchContext
-    port : stream interface
-        The consumer's end: `valid` and `payload` are driven, `ready` is watched.
-    payloads : iterable
-        What to send.
-    moves : iterator of bool
-        From `go`: cycles in which a new payload may be offered.
-    times : list, optional
-        Gets the cycle in which each payload was taken.
+
+async def send(ctx, port, payloads, moves, times=None):
+    """Offer payloads in the cycles of `moves`, in order; an offer stays until it is taken.
+
+    `times` gets the cycle in which each was taken.
     """
     clock = Clock(ctx)
     for payload in payloads:
         while not next(moves):
             await clock.tick()
-        ctx.set(port.payload, payload)
-        ctx.set(port.valid, 1)
+        put(ctx, port, payload=payload, valid=1)
         taken = False
         while not taken:
             (taken,) = await clock.tick(port.ready)
@@ -64,24 +59,12 @@ async def send(ctx, port, payloads, moves, times=None):
         ctx.set(port.valid, 0)
 
 
-async def receive(ctx, port, count, moves, times=None):
-    """Take `count` payloads; returns them.
+async def receive(ctx, port, count, moves, times=None, into=None):
+    """Take `count` payloads, ready in the cycles of `moves`; what is offered must stay till then.
 
-    Between the cycles of `moves` it is not ready; what is offered must then stay as it is.
-
-    Parameters
-    ----------
-    ctx : TestbenchContext
-    port : stream interface
-        The producer's end: `ready` is driven, `valid` and `payload` are watched.
-    count : int
-        Payloads to take.
-    moves : iterator of bool
-        From `go`: cycles in which it is ready.
-    times : list, optional
-        Gets the cycle in which each payload was taken.
+    `times` gets the cycle in which each was taken, `into` each as it comes.
     """
-    clock, got, offered = Clock(ctx), [], None
+    clock, got, offered = Clock(ctx), [] if into is None else into, None
     while len(got) < count:
         ready = next(moves)
         ctx.set(port.ready, ready)
@@ -112,23 +95,11 @@ class Clock:
 
 
 def run(block, *testbenches, background=(), deadline_cycles=100_000, clocks=None, keep=False):
-    """Simulate until all testbenches are done; fails if they are not by the deadline.
+    """Simulate a block until all testbenches are done; fails if they are not by the deadline.
 
-    Parameters
-    ----------
-    block : Elaboratable
-        What to simulate, in the domain `sync`, whose period is a microsecond.
-    testbenches : async functions of a context
-        What has to come to its end.
-    background : iterable of async functions of a context
-        What runs in the background for ever.
-    deadline_cycles : int
-        Cycles after which the run is a failure.
-    clocks : dict of str to float, optional
-        Periods in seconds of other domains.
-    keep : bool
-        Whether this very block will be run again, from its reset: elaboration takes longer than
-        some hundred cycles.
+    The period of `sync` is a microsecond, `clocks` has those of other domains in seconds. With
+    `keep` this very block may be run again, from its reset: elaboration takes longer than some
+    hundred cycles.
     """
     done = []
 
@@ -181,6 +152,57 @@ def _simulator(block, playing, num_critical, clocks):
     return simulator
 
 
+def simulation(testbench):
+    """A function of a block that plays a testbench (ctx, block, ...) and returns what it does."""
+
+    @functools.wraps(testbench)
+    def play(block, *args, **kwargs):
+        results = []
+
+        async def drive(ctx):
+            results.append(await testbench(ctx, block, *args, **kwargs))
+
+        run(block, drive)
+        return results[0]
+
+    return play
+
+
+def simulation_of(make, driver=None):
+    """A function or test that plays a testbench (ctx, block, ...) and returns what it does.
+
+    The block is what `make` makes of the parameters it names, made once if there are none. With a
+    driver, a function of ctx and block, the testbench has that instead of both.
+    """
+    of_make = inspect.signature(make).parameters
+    make = make if of_make else functools.cache(make)
+
+    def decorate(testbench):
+        own = list(inspect.signature(testbench).parameters.values())[1 if driver else 2 :]
+        dropped = [name for name in of_make if name not in {p.name for p in own}]
+        others = [of_make[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in dropped]
+        signature = inspect.Signature(sorted([*own, *others], key=lambda p: p.kind))
+
+        @functools.wraps(testbench)
+        def play(*args, **kwargs):
+            given, results = signature.bind(*args, **kwargs), []
+            block = make(**{name: given.arguments[name] for name in of_make})
+            for name in dropped:
+                del given.arguments[name]
+
+            async def drive(ctx):
+                first = [driver(ctx, block)] if driver else [ctx, block]
+                results.append(await testbench(*first, *given.args, **given.kwargs))
+
+            run(block, drive, keep=not of_make)
+            return results[0]
+
+        play.__signature__ = signature
+        return play
+
+    return decorate
+
+
 def transport(block, payloads, *, stall_i="never", stall_o="never", seed=0):
     """What a block with one stream `i` and one stream `o` makes of payloads, one for one."""
     got, payloads = [], list(payloads)
@@ -195,22 +217,24 @@ def transport(block, payloads, *, stall_i="never", stall_o="never", seed=0):
     return got
 
 
-def assert_no_path(block, inputs, outputs, *, cycles=200, seed=0):
-    """Assert that no output depends combinationally on an input, in states met at random."""
+@simulation
+async def assert_no_path(ctx, block, inputs, outputs, *, held=(), cycles=200, seed=0):
+    """Assert that no output depends combinationally on an input, in states met at random.
+
+    What is `held` stays 1.
+    """
     rng = random.Random(seed)
-
-    async def poke(ctx):
-        for _ in range(cycles):
-            before = None
-            for _ in range(4):
-                for value in inputs:
-                    ctx.set(value, rng.getrandbits(len(value)))
-                now = [ctx.get(value) for value in outputs]
-                assert before in (None, now), "an output follows an input within a cycle"
-                before = now
-            await ctx.tick()
-
-    run(block, poke)
+    for value in held:
+        ctx.set(value, 1)
+    for _ in range(cycles):
+        before = None
+        for _ in range(4):
+            for value in inputs:
+                ctx.set(value, rng.getrandbits(len(value)))
+            now = [ctx.get(value) for value in outputs]
+            assert before in (None, now), "an output follows an input within a cycle"
+            before = now
+        await ctx.tick()
 
 
 def assert_refused(make, error, message):

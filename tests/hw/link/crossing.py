@@ -49,13 +49,6 @@ class Bench:
 
     Directions are named by the domain that sends. After a run `got` has the words that came out,
     each with the number of the edge, of the reading clock, that saw it, and `lost` counts words.
-
-    Parameters
-    ----------
-    clocks : dict of str to Clock
-        By domain.
-    depth, num_vcs : int
-        Of the crossing.
     """
 
     def __init__(self, clocks, *, depth=LEAST_CROSSING_DEPTH, num_vcs=1):
@@ -79,13 +72,7 @@ class Bench:
     def run(self, words, *, settle_cycles=50):
         """Put words on both directions, one per cycle, and let all of them come out.
 
-        Parameters
-        ----------
-        words : dict of str to list of dict
-            By the domain that sends: a flit's fields, or "credit", a bit per virtual channel, or
-            both, or nothing.
-        settle_cycles : int
-            Cycles of the reading clock after the last word.
+        A word is a flit's fields, or "credit", a bit per virtual channel, or both, or nothing.
         """
 
         def driver(domain):

@@ -13,7 +13,7 @@ from multitree.hw.link.crossing import (
     crossing_depth,
 )
 from tests.hw.link.crossing import DOMAINS, FAR, NEAR, Bench, Clock, random_words
-from tests.hw.streams import assert_refused
+from tests.hw.streams import assert_refused, seeded
 
 SEEDS = range(5)
 
@@ -38,8 +38,7 @@ def present(words):
 @pytest.mark.parametrize("num_vcs", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_flits_and_credits_arrive_once_and_in_the_order_sent_whatever_the_clocks(seed, num_vcs):
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = seeded(seed)
     bench = Bench(random_clocks(rng), depth=256, num_vcs=num_vcs)
     words = {
         domain: random_words(rng, 250, chance=rng.random(), num_vcs=num_vcs) for domain in DOMAINS
@@ -56,8 +55,7 @@ def test_flits_and_credits_arrive_once_and_in_the_order_sent_whatever_the_clocks
 def test_a_flit_per_cycle_goes_to_a_clock_that_is_not_slower_through_the_least_depth(
     seed, slower_percent
 ):
-    rng = random.Random(f"{seed} {slower_percent}")
-    print("seed", seed)
+    rng = seeded(f"{seed} {slower_percent}")
     reading = 2 * rng.randrange(500, 1500)
     writing = reading + reading * slower_percent // 100
     clocks = {NEAR: Clock(writing, rng.randrange(1, writing))}
@@ -81,8 +79,7 @@ def test_a_slower_clock_reads_a_word_in_every_cycle():
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_latency_is_three_cycles_of_the_reading_clock_less_the_phase(seed, domain):
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = seeded(seed)
     clocks = random_clocks(rng)
     bench = Bench(clocks)
     bench.run({domain: [{}] * 5 + [{"credit": 1}]})
@@ -129,8 +126,7 @@ def test_the_depth_for_all_ratios_holds_all_that_credits_let_go(buffer_flits, nu
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_after_a_reset_of_both_sides_only_new_words_come_out(seed):
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = seeded(seed)
     bench = Bench(random_clocks(rng), depth=64)
     old, new = random_words(rng, 40), present(random_words(rng, 40))
     marks = []
@@ -172,10 +168,7 @@ def test_the_depth_is_the_power_of_two_that_holds_both_directions_credits(buffer
         (lambda: LinkCrossing(flit_bytes=0, depth=16), "Flit bytes must be at least 1, not 0"),
         (lambda: LinkCrossing(flit_bytes=4, depth=8), "Depth must be at least 16, not 8"),
         (lambda: LinkCrossing(flit_bytes=4, depth=24), "Depth must be a power of two, not 24"),
-        (
-            lambda: LinkCrossing(flit_bytes=4, depth=16, num_vcs=9),
-            "VCs must be from 1 to 8, not 9",
-        ),
+        (lambda: LinkCrossing(flit_bytes=4, depth=16, num_vcs=9), "VCs must be from 1 to 8, not 9"),
         (lambda: crossing_depth(buffer_flits=0), "Buffer flits must be at least 1, not 0"),
         (lambda: crossing_depth(buffer_flits=1, num_vcs=0), "VCs must be at least 1, not 0"),
     ],

@@ -1,88 +1,18 @@
 """An end of a link with virtual channels: up, down, resets, faults reported."""
 
+import itertools
 import random
 
 import pytest
-from amaranth import Module, ResetInserter, Signal
-from amaranth.lib import wiring
 
-from multitree.hw.codes import PERIOD_CYCLES
-from multitree.hw.link.link import Kind
-from multitree.hw.link.port import LinkPort
-from tests.hw.link.wires import join
-from tests.hw.streams import run
+from tests.hw.link.wires import Line, listener, talker
+from tests.hw.streams import put, run, seeded
 
 NUM_VCS, DEPTH = 3, 5
-FAULTS = ("sequence_error", "epoch_error", "check_error", "overflow", "fault_credit")
 
 
-class Line(wiring.Component):
-    """Two ends, wires of some cycles each way, and a reset for each end."""
-
-    def __init__(self, latency_cycles):
-        self.latency_cycles = latency_cycles
-        sizes = {"num_vcs": NUM_VCS, "flit_bytes": 2, "depth": DEPTH, "submessage_flits": 4}
-        self.ends = [LinkPort(**sizes), LinkPort(**sizes)]
-        self.resets = [Signal(), Signal()]
-        self.come_up_cycles = 6 * latency_cycles + 6 * PERIOD_CYCLES
-        super().__init__({})
-
-    def elaborate(self, platform):
-        m = Module()
-        for k, (end, reset) in enumerate(zip(self.ends, self.resets, strict=True)):
-            m.submodules[f"end_{k}"] = ResetInserter(reset)(end)
-        for near, far in (self.ends, self.ends[::-1]):
-            join(m, near.tx, far.rx, self.latency_cycles)
-        return m
-
-
-def talker(line, k, rng, sent):
-    """Sends numbered flits on all channels for ever; `sent` has one list per time it was up."""
-    end = line.ends[k]
-
-    async def process(ctx):
-        numbers, was_up = [0] * NUM_VCS, 0
-        while True:
-            vc = rng.randrange(NUM_VCS)
-            # As a flit is taken in the cycle in which the link fails, a session begins with `up`.
-            if ctx.get(end.up) and not was_up:
-                numbers = [0] * NUM_VCS
-                sent[k].append([0] * NUM_VCS)
-            was_up = ctx.get(end.up)
-            goes = ctx.get(end.may_send) >> vc & 1 and rng.random() < 0.8
-            flit = {"kind": Kind.HEAD, "vc": vc, "payload": len(sent[k]) << 10 | numbers[vc]}
-            ctx.set(end.flit, flit)
-            ctx.set(end.take, goes)
-            numbers[vc] += goes
-            if sent[k]:
-                sent[k][-1][vc] += goes
-            await ctx.tick()
-
-    return process
-
-
-def listener(line, k, rng, got):
-    """Takes flits now and then; `got` has per channel one list per time the end was up."""
-    end = line.ends[k]
-
-    async def process(ctx):
-        was_up, chance = 0, 0.7
-        while True:
-            for o in end.o:
-                ctx.set(o.ready, rng.random() < chance)
-            streams = [value for o in end.o for value in (o.valid, o.ready, o.payload.payload)]
-            faults = [getattr(end, name) for name in FAULTS]
-            _, _, up, *now = await ctx.tick().sample(end.up, *faults, *streams)
-            assert not any(now[: len(FAULTS)]), "a fault on sound wires"
-            if up and not was_up:
-                chance = rng.choice([0.1, 0.7, 1.0])
-            for vc in range(NUM_VCS):
-                valid, ready, payload = now[len(FAULTS) + 3 * vc :][:3]
-                if valid and ready:
-                    got[k].append((vc, payload >> 10, payload & 0x3FF))
-            was_up = up
-
-    return process
+def a_line(latency_cycles):
+    return Line(latency_cycles, latency_cycles, num_vcs=NUM_VCS, depth=DEPTH)
 
 
 @pytest.mark.slow
@@ -90,9 +20,8 @@ def listener(line, k, rng, got):
 @pytest.mark.parametrize("seed", range(2))
 def test_after_resets_of_either_end_in_any_cycle_each_channel_begins_anew(latency_cycles, seed):
     """What is delivered is, per time that the sender was up, its first flits in order."""
-    print(f"seed {seed}")
-    rng = random.Random(f"{latency_cycles} {seed}")
-    line, sent, got = Line(latency_cycles), [[], []], [[], []]
+    rng = seeded(f"{latency_cycles} {seed}")
+    line, sent, got = a_line(latency_cycles), [[], []], [[], []]
 
     async def drive(ctx):
         for _ in range(4):
@@ -108,7 +37,7 @@ def test_after_resets_of_either_end_in_any_cycle_each_channel_begins_anew(latenc
     run(line, drive, background=ends)
     for k in range(2):
         came = {}
-        for vc, session, number in got[1 - k]:
+        for vc, session, number in itertools.chain(*got[1 - k]):
             came.setdefault((vc, session), []).append(number)
         assert {session for _, session in came} >= {len(sent[k])}
         for numbers in came.values():
@@ -120,13 +49,12 @@ def test_after_resets_of_either_end_in_any_cycle_each_channel_begins_anew(latenc
 
 
 def test_a_fault_is_reported_beside_the_data_and_heard_once_with_its_news():
-    line, heard = Line(2), []
+    line, heard = a_line(2), []
 
     async def drive(ctx):
         await ctx.tick().repeat(line.come_up_cycles)
         near, far = line.ends
-        ctx.set(near.fault_record, 0xABCD)
-        ctx.set(near.send_fault, 1)
+        put(ctx, near, fault_record=0xABCD, send_fault=1)
         await ctx.tick().until(near.fault_sent)
         ctx.set(near.send_fault, 0)
         await ctx.tick().repeat(20)
@@ -134,17 +62,14 @@ def test_a_fault_is_reported_beside_the_data_and_heard_once_with_its_news():
 
     async def monitor(ctx):
         far = line.ends[1]
-        async for _, _, strobe, received_fault in ctx.tick().sample(
-            far.fault_received, far.received_fault
-        ):
-            heard.extend([received_fault] if strobe else [])
+        async for _, _, strobe, record in ctx.tick().sample(far.fault_received, far.received_fault):
+            heard.extend([record] if strobe else [])
 
-    rng = random.Random(0)
-    run(line, drive, background=[monitor, talker(line, 0, rng, [[], []])])
+    run(line, drive, background=[monitor, talker(line, 0, random.Random(0), [[], []])])
 
 
 def test_lost_is_reported_once_by_the_end_that_was_not_reset():
-    line, lost = Line(1), [0, 0]
+    line, lost = a_line(1), [0, 0]
 
     async def drive(ctx):
         await ctx.tick().repeat(line.come_up_cycles)
