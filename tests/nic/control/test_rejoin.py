@@ -6,69 +6,47 @@ from multitree.nic.driver.commands import ACKNOWLEDGE, START, reset_writes
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.formats import sequence_width
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import ring
-from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
 from tests.nic.top.pair import (
     BASE,
     CONFIG,
     LANES,
-    SCHEDULE,
+    by_hand,
+    idle,
+    images,
     integers,
-    prepare,
-    settings,
     simulate,
-    tables,
+    summed,
     words,
 )
 
 NUMBERS = 1 << sequence_width(CONFIG)
 COUNT = 11
 NUM_FLITS = -(-COUNT // LANES)
-BROADCAST = Schedule.from_rows(
-    ring(2),
-    algorithm="by hand",
-    collective="broadcast",
-    root=0,
-    flow_offsets=[0, 1],
-    rows=[(0, Op.GATHER, 0, 0, 1)],
-)
+BROADCAST = by_hand([(0, Op.GATHER, 0, 0, 1)], collective="broadcast", root=0)
 
 
 async def reset(host, sequence):
     """Reset an interface, and see that it goes on with a number."""
-    await host.write(*reset_writes(sequence))
-    while (await host.status())["busy"]:
-        pass
+    await host.reset(*reset_writes(sequence))
     assert await host.read("SEQUENCE") == sequence % NUMBERS
 
 
 async def run_once(host):
     """Run the committed table, and give the done back."""
-    await host.write(START)
-    await host.interrupt()
-    status = await host.status()
-    assert (status["done"], status["fault"]) == (1, 0)
+    await host.run()
     await host.write(ACKNOWLEDGE)
+
+
+async def committed(host, **given):
+    """Load a table, and wait until it is checked."""
+    await host.prepare(NUM_FLITS, **given)
+    await host.committed()
 
 
 async def delivered(host):
     """Wait until all that was sent is taken at the other end."""
     while not (await host.status())["delivered"]:
         pass
-
-
-class Meeting:
-    """Lets the scripts of two hosts wait for each other."""
-
-    def __init__(self):
-        self._came = [0, 0]
-
-    async def all(self, host, rank):
-        """Wait until both have come here as often."""
-        self._came[rank] += 1
-        while self._came[1 - rank] < self._came[rank]:
-            await host.wait(1)
 
 
 @pytest.mark.slow
@@ -79,89 +57,75 @@ def test_a_card_that_is_reset_between_collectives_rejoins_and_all_results_are_ex
     first, before, stall
 ):
     """After an even and an odd number of collectives, also where the number goes round."""
-    meeting, buffers = Meeting(), integers(7, COUNT)
-    memories = [[7] * BASE + words(row, NUM_FLITS) for row in buffers]
+    buffers = integers(7, COUNT)
+    memories = images(buffers, NUM_FLITS)
 
-    def script(rank):
-        async def host_of(host):
-            await reset(host, first)
-            await meeting.all(host, rank)
-            for part in range(2):
-                if rank == 1 or part == 0:
-                    await prepare(host, tables(NUM_FLITS)[rank], settings(NUM_FLITS))
-                    await host.committed()
-                for _ in range(before):
-                    await run_once(host)
-                await delivered(host)
-                await meeting.all(host, rank)
-                number = (first + before * (part + 1)) % NUMBERS
-                assert await host.read("SEQUENCE") == number
-                if rank == 1:
-                    await reset(host, number)
-                await meeting.all(host, rank)
+    async def script(host):
+        await reset(host, first)
+        await host.meet()
+        for part in range(2):
+            if host.rank == 1 or part == 0:
+                await committed(host)
+            for _ in range(before):
+                await run_once(host)
+            await delivered(host)
+            await host.meet()
+            number = (first + before * (part + 1)) % NUMBERS
+            assert await host.read("SEQUENCE") == number
+            if host.rank == 1:
+                await reset(host, number)
+            await host.meet()
 
-        return host_of
-
-    simulate([script(0), script(1)], memories, stall=stall)
-    for _ in range(2 * before):
-        buffers = execute(SCHEDULE, buffers, flit_bytes=8)
-    for row, memory in zip(buffers, memories, strict=True):
-        assert memory[: BASE + NUM_FLITS] == [7] * BASE + words(row, NUM_FLITS)
+    simulate(script, memories, stall=stall)
+    result = images(summed(buffers, 2 * before), NUM_FLITS)
+    assert [memory[: BASE + NUM_FLITS] for memory in memories] == result
 
 
 @pytest.mark.slow
 def test_a_card_that_is_reset_alone_and_does_not_rejoin_is_a_named_fault():
-    meeting, found = Meeting(), []
+    found = []
 
-    def script(rank):
-        async def host_of(host):
-            for part in range(2):
-                if rank == 1 or part == 0:
-                    await prepare(host, tables(NUM_FLITS)[rank], settings(NUM_FLITS))
-                    await host.committed()
-                if part == 0:
-                    await run_once(host)
-                await delivered(host)
-                await meeting.all(host, rank)
-                if rank == 1 and part == 0:
-                    await reset(host, 0)
-                await meeting.all(host, rank)
-            await host.write(START)
-            await host.interrupt()
-            found.append((await host.fault()).code)
+    async def script(host):
+        for part in range(2):
+            if host.rank == 1 or part == 0:
+                await committed(host)
+            if part == 0:
+                await run_once(host)
+            await delivered(host)
+            await host.meet()
+            if host.rank == 1 and part == 0:
+                await reset(host, 0)
+            await host.meet()
+        await host.write(START)
+        await host.interrupt()
+        found.append((await host.fault()).code)
 
-        return host_of
-
-    simulate([script(0), script(1)], [[], []])
+    simulate(script, [[], []])
     assert FaultCode.STALE_SEQUENCE in found
 
 
 @pytest.mark.slow
 def test_done_is_not_delivered_before_the_leaf_of_a_broadcast_has_taken_all():
     """What waits in the leaf's link buffer would be lost with a reset of the root or the leaf."""
-    seen, started, buffers = [], Meeting(), integers(3, COUNT)
-    memories = [[7] * BASE + words(row, NUM_FLITS) for row in buffers]
+    seen, buffers = [], integers(3, COUNT)
+    memories = images(buffers, NUM_FLITS)
 
-    def script(rank):
-        async def host_of(host):
-            await prepare(host, tables(NUM_FLITS, BROADCAST)[rank], settings(NUM_FLITS))
-            await host.committed()
-            assert (await host.status())["delivered"] == 1
-            if rank == 0:
-                await host.write(START)
-                await host.interrupt()
-                await host.wait(300)
-                seen.append(await host.status())
-            await started.all(host, rank)
-            if rank == 1:
-                await run_once(host)
-            await started.all(host, rank)
-            await host.wait(20)
+    async def script(host):
+        await committed(host, schedule=BROADCAST)
+        assert (await host.status())["delivered"] == 1
+        if host.rank == 0:
+            await host.write(START)
+            await host.interrupt()
+            await host.wait(300)
             seen.append(await host.status())
+        await host.meet()
+        if host.rank == 1:
+            await run_once(host)
+        await host.meet()
+        await host.wait(20)
+        seen.append(await host.status())
 
-        return host_of
-
-    simulate([script(0), script(1)], memories)
+    simulate(script, memories)
     assert (seen[0]["done"], seen[0]["busy"], seen[0]["delivered"]) == (1, 0, 0)
     assert [status["delivered"] for status in seen[1:]] == [1, 1]
     assert memories[1][BASE : BASE + NUM_FLITS] == words(buffers[0], NUM_FLITS)
@@ -172,9 +136,7 @@ def test_nothing_is_delivered_while_a_collective_runs_or_after_a_fault():
     seen = []
 
     async def alone(host):
-        limits = {"first_arrival_cycles": 400}
-        await prepare(host, tables(NUM_FLITS)[0], settings(NUM_FLITS, **limits))
-        await host.committed()
+        await committed(host, first_arrival_cycles=400)
         await host.write(START)
         await host.wait(100)
         seen.append(await host.status())
@@ -182,9 +144,6 @@ def test_nothing_is_delivered_while_a_collective_runs_or_after_a_fault():
         seen.append(await host.status())
         await reset(host, 5)
         seen.append(await host.status())
-
-    async def idle(host):
-        await host.wait(1)
 
     simulate([alone, idle], [[], []])
     reported = [(status["busy"], status["fault"], status["delivered"]) for status in seen]

@@ -7,8 +7,11 @@ from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
 from multitree.hw.axi.lite import Response
+from multitree.hw.link.crossing import LinkCrossing, crossing_depth
 from multitree.nic.driver.commands import (
     COMMIT,
+    RESET,
+    START,
     RunSettings,
     count_addresses,
     counts_of,
@@ -21,8 +24,9 @@ from multitree.nic.driver.table import compile_table, table_writes
 from multitree.nic.interface import Interface
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import ring
-from tests.hw.streams import run
-from tests.nic.blocks import put, seeded
+from multitree.topology.schedules.execute import execute
+from multitree.topology.schedules.schedule import Schedule
+from tests.hw.streams import put, run, seeded
 from tests.nic.memory import latencies, reader, writer
 
 CONFIG = Config(
@@ -40,18 +44,34 @@ SCHEDULE = build(ring(2), "multitree")
 BASE = 3
 
 
-class Pair(Elaboratable):
-    """Two interfaces of one port each, joined without delay."""
+def by_hand(rows, collective="all_reduce", **given):
+    """A schedule of a flit per flow between two ranks."""
+    offsets = range(max(flow for _, _, flow, *_ in rows) + 2)
+    names = {"algorithm": "by hand", "collective": collective}
+    return Schedule.from_rows(ring(2), **names, flow_offsets=[*offsets], rows=rows, **given)
 
-    def __init__(self):
-        self.ranks = [Interface(CONFIG), Interface(CONFIG)]
+
+class Pair(Elaboratable):
+    """Two interfaces of one port each, joined without delay, or over a link on another clock."""
+
+    def __init__(self, config=CONFIG, kind=Interface, is_crossed=False):
+        self.ranks = [kind(config), kind(config)]
+        depth = crossing_depth(buffer_flits=config.buffer_flits)
+        sizes = {"flit_bytes": config.flit_bytes, "depth": depth}
+        self.crossings = [LinkCrossing(**sizes) for _ in self.ranks if is_crossed]
 
     def elaborate(self, platform):
-        """Cross the links."""
         m = Module()
         m.submodules.rank_0, m.submodules.rank_1 = self.ranks
-        for here, there in (self.ranks, self.ranks[::-1]):
-            wiring.connect(m, here.link[0].tx, there.link[0].rx)
+        m.submodules += self.crossings
+        near, far = ((rank.link[0].tx, rank.link[0].rx) for rank in self.ranks)
+        if self.crossings:
+            for (tx, rx), crossing in zip((near, far), self.crossings, strict=True):
+                wiring.connect(m, tx, crossing.tx)
+                wiring.connect(m, crossing.rx, rx)
+            near, far = ((crossing.link_tx, crossing.link_rx) for crossing in self.crossings)
+        wiring.connect(m, near[0], far[1])
+        wiring.connect(m, far[0], near[1])
         return m
 
 
@@ -62,8 +82,9 @@ the_pair = cache(Pair)
 class Host:
     """Reads and writes the registers of one interface over its bus."""
 
-    def __init__(self, ctx, interface):
+    def __init__(self, ctx, interface, rank=0, arrived=None):
         self._ctx, self._bus, self._interface = ctx, interface.s_axil, interface
+        self.rank, self._arrived = rank, arrived
 
     async def access(self, address, data=None):
         """A write, or a read: what was read, and whether it was refused."""
@@ -123,6 +144,35 @@ class Host:
         if cycles:
             await self._ctx.tick().repeat(cycles)
 
+    async def meet(self):
+        """Wait until both hosts have come here as often."""
+        self._arrived[self.rank] += 1
+        while min(self._arrived) < self._arrived[self.rank]:
+            await self.wait(1)
+
+    async def reset(self, *writes):
+        """Reset the interface, and wait until it says that it is over."""
+        await self.write(*(writes or (RESET,)))
+        while (await self.status())["busy"]:
+            pass
+
+    async def prepare(self, num_flits, schedule=SCHEDULE, **changes):
+        """Load this rank's table of a schedule, and commit it with settings."""
+        table = tables(num_flits, schedule)[self.rank]
+        await prepare(self, table, settings(num_flits, **changes))
+        return table
+
+    async def run(self, *writes):
+        """Start the committed table, and see that it is done."""
+        await self.write(*writes, START)
+        await self.ended()
+
+    async def ended(self):
+        """Wait until a collective is done."""
+        await self.interrupt()
+        status = await self.status()
+        assert (status["done"], status["fault"]) == (1, 0)
+
 
 def tables(num_flits, schedule=SCHEDULE):
     """Both ranks' tables."""
@@ -153,30 +203,52 @@ def words(values, num_flits):
     return padded.view(np.uint64).tolist()
 
 
+def images(buffers, num_flits):
+    """Memory of each rank: something before its buffer, and the buffer."""
+    return [[7] * BASE + words(row, num_flits) for row in buffers]
+
+
+def summed(buffers, times=1, schedule=SCHEDULE):
+    """The ranks' buffers after so many runs of a schedule."""
+    for _ in range(times):
+        buffers = execute(schedule, buffers, flit_bytes=CONFIG.flit_bytes)
+    return buffers
+
+
+async def idle(host):
+    """Do nothing."""
+    await host.wait(1)
+
+
+def channels_of(interface, memory, rng, *, stall, late, seed):
+    """Background processes that serve an interface's memory channels."""
+    memory += [0] * ((1 << interface.config.address_width) - len(memory))
+    for name in ("send", "fetch", "write"):
+        serve, channel = writer if name == "write" else reader, getattr(interface.memory[0], name)
+        delays = {"latency": latencies(rng, late), "stall": stall, "seed": f"{seed} {name}"}
+        yield serve(channel, memory, **delays)
+
+
+def play(pair, scripts, background=(), *, clocks=None, keep=True, deadline_cycles=6000):
+    """Run each host's script, a function of its host, or one for both."""
+    scripts, arrived = scripts if isinstance(scripts, list) else [scripts] * 2, [0, 0]
+
+    def host(rank):
+        return lambda ctx: scripts[rank](Host(ctx, pair.ranks[rank], rank, arrived))
+
+    given = {"clocks": clocks, "keep": keep, "deadline_cycles": deadline_cycles}
+    run(pair, host(0), host(1), background=background, **given)
+
+
 def simulate(
-    scripts, memories, *, seed=0, stall="never", late=6, background=(), pair=None, clocks=None
+    scripts, memories, *, seed=0, stall="never", late=6, background=(), pair=None, **given
 ):
-    """Run a host's script per rank, each a function of its host; memories change in place."""
-    rng, keep = seeded(seed), pair is None
-    pair = pair or the_pair()
-    channels = []
-    for rank, interface in enumerate(pair.ranks):
-        ports = interface.memory[0]
-        memory = memories[rank]
-        memory += [0] * ((1 << CONFIG.address_width) - len(memory))
-        for name in ("send", "fetch", "write"):
-            serve = writer if name == "write" else reader
-            channel = getattr(ports, name)
-            delays = {"latency": latencies(rng, late), "stall": stall, "seed": f"{seed} {name}"}
-            channels.append(serve(channel, memory, **delays))
-
-    def host(script, interface):
-        async def process(ctx):
-            await script(Host(ctx, interface))
-
-        return process
-
-    hosts = [host(*pairing) for pairing in zip(scripts, pair.ranks, strict=True)]
+    """Run hosts' scripts on a pair with memories, which change in place."""
+    rng, pair = seeded(seed), pair or the_pair()
+    serving = [
+        process
+        for interface, memory in zip(pair.ranks, memories, strict=True)
+        for process in channels_of(interface, memory, rng, stall=stall, late=late, seed=seed)
+    ]
     others = [watch(pair) for watch in background]
-    background = [*channels, *others]
-    run(pair, *hosts, background=background, deadline_cycles=6000, clocks=clocks, keep=keep)
+    play(pair, scripts, [*serving, *others], **given)

@@ -8,8 +8,8 @@ from amaranth.lib.memory import Memory
 from multitree.nic.control import tracker as trackers
 from multitree.nic.receive import duplicate_filter as filters
 from multitree.nic.reduce import sequencer as sequencers
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, put, seeded
+from tests.hw.streams import put, run, seeded, simulation_of
+from tests.nic.blocks import SMALL
 
 SHARED = replace(SMALL, flit_bytes=16, num_classes=1)
 CLIENTS = 3
@@ -77,40 +77,39 @@ def test_a_count_that_flipped_is_reported_at_its_port_when_it_is_read_while_a_co
     run(tracker, drive)
 
 
-def test_a_mark_that_flipped_is_reported_with_the_answer(memories):
+@simulation_of(lambda: filters.DuplicateFilter(SMALL))
+async def test_a_mark_that_flipped_is_reported_with_the_answer(ctx, duplicates, memories):
     rng = seeded(1)
-    duplicates = filters.DuplicateFilter(SMALL)
 
-    async def intact(ctx, op, flow):
+    async def intact(op, flow):
         put(ctx, duplicates, op=op, flow=flow)
         await ctx.tick().repeat(2)
         return ctx.get(duplicates.intact)
 
-    async def drive(ctx):
-        for bank in range(2):
-            put(ctx, duplicates, bank=bank, phase=1)
-            for _ in range(60):
-                op, flow = rng.randrange(2), rng.randrange(SMALL.num_flows)
-                if rng.random() < 0.5:
-                    put(ctx, duplicates, op=op, flow=flow, mark=1)
-                    await ctx.tick()
-                    ctx.set(duplicates.mark, 0)
-                assert await intact(ctx, op, flow)
-                entry = memories[bank].data[op | flow << 1]
-                bits = rng.sample(range(memories[bank].data.shape), rng.randrange(1, 4))
-                flip(ctx, entry, bits)
-                assert not await intact(ctx, op, flow), bits
-                assert await intact(ctx, 1 - op, flow)
-                flip(ctx, entry, bits)
-
-    run(duplicates, drive)
+    for bank in range(2):
+        put(ctx, duplicates, bank=bank, phase=1)
+        for _ in range(60):
+            op, flow = rng.randrange(2), rng.randrange(SMALL.num_flows)
+            if rng.random() < 0.5:
+                put(ctx, duplicates, op=op, flow=flow, mark=1)
+                await ctx.tick()
+                ctx.set(duplicates.mark, 0)
+            assert await intact(op, flow)
+            entry = memories[bank].data[op | flow << 1]
+            bits = rng.sample(range(memories[bank].data.shape), rng.randrange(1, 4))
+            flip(ctx, entry, bits)
+            assert not await intact(op, flow), bits
+            assert await intact(1 - op, flow)
+            flip(ctx, entry, bits)
 
 
-def test_the_state_of_a_sum_that_flipped_is_reported_when_its_next_message_is_judged(memories):
+@simulation_of(lambda: sequencers.ReductionSequencer(SHARED))
+async def test_the_state_of_a_sum_that_flipped_is_reported_when_its_next_message_is_judged(
+    ctx, sequencer, memories
+):
     rng = seeded(2)
-    sequencer = sequencers.ReductionSequencer(SHARED)
 
-    async def judged(ctx, port, flow, order):
+    async def judged(port, flow, order):
         """Whether an error is reported until a while after a reservation was answered."""
         reservation, seen, answered = sequencer.reservations[port], 0, 0
         put(ctx, reservation, valid=1, flow=flow, order=order, last=SHARED.max_children - 1)
@@ -121,16 +120,13 @@ def test_the_state_of_a_sum_that_flipped_is_reported_when_its_next_message_is_ju
         assert answered
         return seen
 
-    async def drive(ctx):
-        for bank in range(2):
-            put(ctx, sequencer, bank=bank, phase=1)
-            for flow in range(SHARED.num_flows):
-                assert not await judged(ctx, rng.randrange(SHARED.num_ports), flow, 0)
-                (states,) = memories
-                entry = states.data[bank | flow << 1]
-                bits = rng.sample(range(states.data.shape), rng.randrange(1, 4))
-                flip(ctx, entry, bits)
-                assert await judged(ctx, rng.randrange(SHARED.num_ports), flow, 1), bits
-            assert not await judged(ctx, 0, 0, 2), "judging it again wrote a whole word"
-
-    run(sequencer, drive)
+    for bank in range(2):
+        put(ctx, sequencer, bank=bank, phase=1)
+        for flow in range(SHARED.num_flows):
+            assert not await judged(rng.randrange(SHARED.num_ports), flow, 0)
+            (states,) = memories
+            entry = states.data[bank | flow << 1]
+            bits = rng.sample(range(states.data.shape), rng.randrange(1, 4))
+            flip(ctx, entry, bits)
+            assert await judged(rng.randrange(SHARED.num_ports), flow, 1), bits
+        assert not await judged(0, 0, 2), "judging it again wrote a whole word"

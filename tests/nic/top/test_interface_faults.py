@@ -10,8 +10,7 @@ from multitree.nic.driver.commands import ACKNOWLEDGE, COMMIT, RESET, START, run
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, TABLE_WINDOW
 from multitree.nic.driver.table import table_writes
-from multitree.topology.schedules.execute import execute
-from tests.nic.top.pair import SCHEDULE, integers, prepare, settings, simulate, tables, words
+from tests.nic.top.pair import idle, integers, prepare, settings, simulate, summed, tables, words
 
 
 @pytest.mark.slow
@@ -30,7 +29,7 @@ def test_an_illegal_row_is_found_before_anything_is_sent_and_the_other_rank_is_r
         assert not (await host.status())["busy"]
 
     async def right(host):
-        await prepare(host, tables(4)[1], settings(4, first_arrival_cycles=500))
+        await host.prepare(4, first_arrival_cycles=500)
         await host.write(START)
         await host.interrupt()
         fault = await host.fault()
@@ -77,10 +76,7 @@ def test_only_the_very_table_that_the_host_meant_is_committed(change):
         status = await host.status()
         assert (status["committed"], status["busy"], status["done"]) == (0, 0, 0)
 
-    async def nothing(host):
-        await host.wait(1)
-
-    simulate([script, nothing], [[], []])
+    simulate([script, idle], [[], []])
 
 
 def test_a_start_needs_a_commit_and_the_length_that_was_committed():
@@ -90,7 +86,7 @@ def test_a_start_needs_a_commit_and_the_length_that_was_committed():
         assert (await host.fault()).code == FaultCode.NOT_COMMITTED
 
     async def longer(host):
-        await prepare(host, tables(4)[1], settings(4))
+        await host.prepare(4)
         await host.committed()
         for name in ("WINDOW_BASE", "WATCHDOG_CYCLES", "MODE", "COUNT_SELECT", "ITERATIONS"):
             await host.write((ADDRESS[name], 0))
@@ -100,12 +96,9 @@ def test_a_start_needs_a_commit_and_the_length_that_was_committed():
         await host.interrupt()
         assert (await host.fault()).code == FaultCode.SETTINGS_ILLEGAL
 
-    async def nothing(host):
-        await host.wait(1)
-
     # Apart, or one rank's fault would reach the other before it is done.
-    simulate([without, nothing], [[], []])
-    simulate([nothing, longer], [[], []])
+    simulate([without, idle], [[], []])
+    simulate([idle, longer], [[], []])
 
 
 def test_what_a_waiting_commit_or_start_goes_by_cannot_be_changed():
@@ -114,7 +107,7 @@ def test_what_a_waiting_commit_or_start_goes_by_cannot_be_changed():
     changes += [(ADDRESS[name], 1) for name in ("NUM_ROWS", "TABLE_CRC", "WINDOW_BASE")]
 
     async def script(host):
-        await prepare(host, table, settings(4, first_arrival_cycles=0))
+        await host.prepare(4, first_arrival_cycles=0)
         for write in (changes[0], COMMIT):
             assert (await host.access(*write))[1], f"write to {write[0]:#x} during the check"
         await host.committed()
@@ -129,67 +122,48 @@ def test_what_a_waiting_commit_or_start_goes_by_cannot_be_changed():
         await host.write((ADDRESS["COUNT_SELECT"], 1))
         assert (await host.access(TABLE_WINDOW.base))[1], "write-only"
 
-    async def nothing(host):
-        await host.wait(1)
-
-    simulate([script, nothing], [[], []])
+    simulate([script, idle], [[], []])
 
 
 def test_a_fault_is_kept_until_reset_and_then_the_same_table_runs():
     buffers = integers(9, 8)
     memories = [words(row, 4) for row in buffers]
 
-    def script(rank):
-        async def host_of(host):
-            await prepare(host, tables(4)[rank], settings(4, window_base=0))
-            await host.committed()
-            await host.write((ADDRESS["MODE"], 1 << 31), START)
-            await host.interrupt()
-            assert (await host.fault()).code == FaultCode.SETTINGS_ILLEGAL
-            await host.write(ACKNOWLEDGE, START)
-            assert (await host.status())["fault"]
-            await host.write(RESET)
-            await host.wait(100)
-            status = await host.status()
-            assert (status["fault"], status["committed"], status["busy"]) == (0, 0, 0)
-            assert await host.read("NUM_ROWS") == tables(4)[rank].num_rows
-            await host.write((ADDRESS["MODE"], 0), *table_writes(tables(4)[rank]), COMMIT, START)
-            await host.interrupt()
-            assert (await host.status())["done"]
+    async def script(host):
+        table = await host.prepare(4, window_base=0)
+        await host.committed()
+        await host.write((ADDRESS["MODE"], 1 << 31), START)
+        await host.interrupt()
+        assert (await host.fault()).code == FaultCode.SETTINGS_ILLEGAL
+        await host.write(ACKNOWLEDGE, START)
+        assert (await host.status())["fault"]
+        await host.write(RESET)
+        await host.wait(100)
+        status = await host.status()
+        assert (status["fault"], status["committed"], status["busy"]) == (0, 0, 0)
+        assert await host.read("NUM_ROWS") == table.num_rows
+        await host.run((ADDRESS["MODE"], 0), *table_writes(table), COMMIT)
 
-        return host_of
-
-    simulate([script(0), script(1)], memories)
-    for row, memory in zip(execute(SCHEDULE, buffers, flit_bytes=8), memories, strict=True):
-        assert memory[:4] == words(row, 4)
+    simulate(script, memories)
+    assert [memory[:4] for memory in memories] == [words(row, 4) for row in summed(buffers)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", [5, 20, 60])
 def test_a_reset_in_the_middle_leaves_nothing_of_what_memory_was_asked_before(when):
-    buffers = integers(9, 40)
-    memories = [words(row, 20) for row in buffers]
+    memories = [words(row, 20) for row in integers(9, 40)]
     before = [[], []]
 
-    def script(rank):
-        async def host_of(host):
-            how = settings(20, window_base=0)
-            await prepare(host, tables(20)[rank], how)
-            await host.committed()
-            await host.write(START)
-            await host.wait(when)
-            await host.write(RESET)
-            while (await host.status())["busy"]:
-                pass
-            await host.wait(200)
-            before[rank] = memories[rank][:20]
-            await host.write(*table_writes(tables(20)[rank]), COMMIT, START)
-            await host.interrupt()
-            assert (await host.status())["done"]
+    async def script(host):
+        table = await host.prepare(20, window_base=0)
+        await host.committed()
+        await host.write(START)
+        await host.wait(when)
+        await host.reset()
+        await host.wait(200)
+        before[host.rank] = memories[host.rank][:20]
+        await host.run(*table_writes(table), COMMIT)
 
-        return host_of
-
-    simulate([script(0), script(1)], memories, late=60)
-    buffers = np.array(before, np.uint64).view(np.int32)
-    for row, memory in zip(execute(SCHEDULE, buffers, flit_bytes=8), memories, strict=True):
-        assert memory[:20] == words(row, 20)
+    simulate(script, memories, late=60)
+    result = summed(np.array(before, np.uint64).view(np.int32))
+    assert [memory[:20] for memory in memories] == [words(row, 20) for row in result]

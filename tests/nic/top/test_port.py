@@ -9,7 +9,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.config import JOB_QUEUE_DEPTH
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.top.port import Port
-from tests.hw.streams import run
+from tests.hw.streams import run, simulation_of
 from tests.nic.blocks import SMALL, entry, head, start
 from tests.nic.memory import latencies, reader
 
@@ -72,14 +72,19 @@ def simulate(step, *, cycles=80, jobs=(), **settings):
 def flit(port, put_value, *, kind=Kind.HEAD, wrong=0, **fields):
     """Put a flit on the incoming link, with the CRC of a first one."""
     usual = {"valid": 1, "sequence": 0, "vc": 0, "epoch": 0, "payload": 0, "kind": kind}
-    put = usual | fields
-    check = zlib.crc32(put["payload"].to_bytes(SMALL.flit_bytes, "little") + bytes([kind.value]))
-    for name, value in ({"check": check ^ wrong} | put).items():
+    values = usual | fields
+    check = zlib.crc32(values["payload"].to_bytes(SMALL.flit_bytes, "little") + bytes([kind.value]))
+    for name, value in ({"check": check ^ wrong} | values).items():
         put_value(getattr(port.rx, name), value)
 
 
 def nothing(cycle, port, put_value):
     """Leave the port alone."""
+
+
+def one_flit(**fields):
+    """Put a flit on the incoming link in cycle 5."""
+    return lambda cycle, port, put_value: flit(port, put_value, valid=cycle == 5, **fields)
 
 
 @pytest.mark.slow
@@ -99,33 +104,24 @@ def nothing(cycle, port, put_value):
     ],
 )
 def test_a_wrong_flit_is_a_named_fault(fields, code):
-    def step(cycle, port, put_value):
-        flit(port, put_value, valid=cycle == 5, **fields)
-
-    seen, _ = simulate(step)
+    seen, _ = simulate(one_flit(**fields))
     assert {now["fault"] for now in seen} == {0, code}
 
 
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_a_fault_that_another_end_tells_is_heard_if_reported_in_its_present_epoch(epoch):
-    def step(cycle, port, put_value):
-        flit(port, put_value, valid=cycle == 5, kind=Kind.FAULT, epoch=epoch, payload=77)
-
-    seen, _ = simulate(step)
+    seen, _ = simulate(one_flit(kind=Kind.FAULT, epoch=epoch, payload=77))
     assert {now["fault"] for now in seen} == ({0} if epoch else {0, FaultCode.PEER_FAULT})
     assert [now["received_fault"] for now in seen if now["heard"]] == ([] if epoch else [77])
 
 
 def test_an_other_end_that_goes_down_is_no_fault_while_nothing_runs_and_nothing_is_sent_then():
-    def step(cycle, port, put_value):
-        flit(port, put_value, valid=cycle == 5, kind=Kind.DOWN)
-
-    seen, _ = simulate(step, running=0)
+    seen, _ = simulate(one_flit(kind=Kind.DOWN), running=0)
     assert {now["fault"] for now in seen} == {0}
     assert [now["up"] for now in seen] == [1] * 9 + [0] * 71
     said = [now["kind"] for now in seen if now["sent"]]
     assert said == [Kind.DOWN] * len(said) and len(said) == 5
-    seen, _ = simulate(step, jobs=[{"size": 40}])
+    seen, _ = simulate(one_flit(kind=Kind.DOWN), jobs=[{"size": 40}])
     before = [now["kind"] for now in seen[:11] if now["sent"]]
     after = [now["kind"] for now in seen[11:] if now["sent"]]
     assert before and set(before) <= {Kind.HEAD, Kind.BODY} and set(after) == {Kind.DOWN}
@@ -193,12 +189,8 @@ def test_it_sends_no_more_flits_than_the_buffer_has_places():
     assert sum(cycle < freed for cycle in sent) == CREDITS
     assert len(sent) == CREDITS + 3
     stuck = seen[freed - 1]
-    assert (stuck["awaited"], stuck["at"], stuck["row"], stuck["credit"]) == (
-        Awaited.CREDIT,
-        1,
-        7,
-        1,
-    )
+    named = [stuck[name] for name in ("awaited", "at", "row", "credit")]
+    assert named == [Awaited.CREDIT, 1, 7, 1]
     assert not stuck["progress"]
 
 
@@ -251,18 +243,15 @@ def test_every_flit_sent_or_taken_is_progress_and_waiting_is_none():
     assert [cycle for cycle, now in enumerate(seen) if now["progress"]] == [5 + 3]
 
 
-def test_bits_that_flip_in_any_queue_of_a_port_are_its_fault(flips):
-    port, found = Port(SMALL), []
-
-    async def drive(ctx):
-        assert len(flips) > 3
-        for flip in flips:
-            codes = set()
-            for cycle in range(5):
-                ctx.set(flip, cycle == 0)
-                _, _, code = await ctx.tick().sample(port.fault)
-                codes.add(code)
-            found.append(codes)
-
-    run(port, drive)
+@simulation_of(lambda: Port(SMALL))
+async def test_bits_that_flip_in_any_queue_of_a_port_are_its_fault(ctx, port, flips):
+    found = []
+    assert len(flips) > 3
+    for flip in flips:
+        codes = set()
+        for cycle in range(5):
+            ctx.set(flip, cycle == 0)
+            _, _, code = await ctx.tick().sample(port.fault)
+            codes.add(code)
+        found.append(codes)
     assert found == [{FaultCode.NONE, FaultCode.STATE_PARITY}] * len(flips)

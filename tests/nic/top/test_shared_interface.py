@@ -1,25 +1,17 @@
 """Tests of whole interfaces on a shared link: two of them, with memories."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
-from amaranth import Elaboratable, Module
-from amaranth.lib import wiring
 
 from multitree.nic.driver.commands import ACKNOWLEDGE, START, RunSettings
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
-from multitree.nic.interface import Interface
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import ring
 from multitree.topology.schedules.execute import execute
-from multitree.topology.schedules.schedule import Schedule
-from tests.hw.streams import run
-from tests.nic.blocks import seeded
-from tests.nic.memory import latencies, reader, writer
-from tests.nic.top.pair import Host, prepare
+from tests.nic.top import pair
+from tests.nic.top.pair import by_hand, prepare, the_pair
 
 CONFIG = Config(
     num_ports=1,
@@ -36,35 +28,13 @@ CONFIG = Config(
 LANES = CONFIG.flit_bytes // 4
 BASE = 5
 # Two flows to each root, so that a rank sends while it takes in.
-SCHEDULE = Schedule.from_rows(
-    ring(2),
-    algorithm="by hand",
-    collective="all_reduce",
-    flow_offsets=[0, 1, 2, 3, 4],
-    rows=[
+SCHEDULE = by_hand(
+    [
         (flow // 2 + 2 * op, op, flow, (flow + op + 1) % 2, (flow + op) % 2)
         for flow in range(4)
         for op in (Op.REDUCE, Op.GATHER)
-    ],
+    ]
 )
-
-
-class Pair(Elaboratable):
-    """Two interfaces of one port each, joined without delay."""
-
-    def __init__(self):
-        self.ranks = [Interface(CONFIG), Interface(CONFIG)]
-
-    def elaborate(self, platform):
-        """Cross the links."""
-        m = Module()
-        m.submodules.rank_0, m.submodules.rank_1 = self.ranks
-        for here, there in (self.ranks, self.ranks[::-1]):
-            wiring.connect(m, here.link[0].tx, there.link[0].rx)
-        return m
-
-
-the_pair = cache(Pair)
 
 
 def as_words(flits):
@@ -80,30 +50,16 @@ async def load(host, table):
 
 
 def simulate(buffers, tables, script, stall):
-    """Run `script(rank, host)` of both ranks and return both buffers in memory after it."""
+    """Run a script of both hosts, loaded, and return both buffers in memory after it."""
     num_flits = buffers.shape[1] // LANES
-    memories = [[0] * (1 << CONFIG.address_width) for _ in range(2)]
-    for memory, row in zip(memories, buffers, strict=True):
-        memory[BASE : BASE + num_flits] = as_words(row.reshape(-1, LANES))
-    pair, background = the_pair(), []
-    for rank, (interface, memory) in enumerate(zip(pair.ranks, memories, strict=True)):
-        channels = interface.memory[0]
-        late = [latencies(seeded(f"{rank} {k}"), 9) for k in range(3)]
-        background += [
-            reader(channels.send, memory, latency=late[0], stall=stall, seed=f"{rank} s"),
-            reader(channels.fetch, memory, latency=late[1], stall=stall, seed=f"{rank} f"),
-            writer(channels.write, memory, latency=late[2], stall=stall, seed=f"{rank} w"),
-        ]
+    memories = [[0] * BASE + as_words(row.reshape(-1, LANES)) for row in buffers]
 
-    def host_of(rank):
-        async def process(ctx):
-            host = Host(ctx, pair.ranks[rank])
-            await load(host, tables[rank])
-            await script(rank, host)
+    async def loaded(host):
+        await load(host, tables[host.rank])
+        await script(host)
 
-        return process
-
-    run(pair, host_of(0), host_of(1), background=background, keep=True)
+    given = {"pair": the_pair(CONFIG), "keep": True, "deadline_cycles": 100_000}
+    pair.simulate(loaded, memories, stall=stall, late=9, **given)
     return [memory[BASE : BASE + num_flits] for memory in memories]
 
 
@@ -126,13 +82,11 @@ def test_both_ranks_end_with_the_sum_each_time_however_far_apart_they_start(num_
         wanted = execute(SCHEDULE, wanted)
     tables = [compile_table(SCHEDULE, rank, num_flits, CONFIG) for rank in range(2)]
 
-    async def script(rank, host):
+    async def script(host):
         for number in range(times):
-            await host.wait(300 * ((rank + number) % 2))
-            await host.write(START)
-            await host.interrupt()
-            status = await host.status()
-            assert (status["done"], status["busy"], status["fault"]) == (1, 0, 0)
+            await host.wait(300 * ((host.rank + number) % 2))
+            await host.run()
+            assert not (await host.status())["busy"]
             assert await host.read("SEQUENCE") == number + 1
             await host.write(ACKNOWLEDGE)
 
@@ -147,10 +101,10 @@ def test_a_table_finds_nothing_of_the_last_one_in_its_bank():
     buffers = np.random.default_rng(5).standard_normal((2, num_flits * LANES)).astype(np.float32)
     tables = [compile_table(SCHEDULE, rank, num_flits, CONFIG) for rank in range(2)]
 
-    async def script(rank, host):
+    async def script(host):
         for number in range(times):
             if number:
-                await load(host, tables[rank])
+                await load(host, tables[host.rank])
             await host.write(START)
             await host.interrupt()
             assert (await host.status())["fault"] == 0
@@ -166,13 +120,7 @@ def test_a_table_finds_nothing_of_the_last_one_in_its_bank():
 def test_a_contribution_that_comes_before_its_turn_is_staged_and_counted_and_added_in_its_turn():
     """Rank 1 contributes twice to the sum of rank 0, the second place first."""
     num_flits, values = 3, (1e8, 1.0)
-    schedule = Schedule.from_rows(
-        ring(2),
-        algorithm="by hand",
-        collective="all_reduce",
-        flow_offsets=[0, 1],
-        rows=[[0, Op.REDUCE, 0, 1, 0], [1, Op.GATHER, 0, 0, 1]],
-    )
+    schedule = by_hand([(0, Op.REDUCE, 0, 1, 0), (1, Op.GATHER, 0, 0, 1)])
     root, leaf = (compile_table(schedule, rank, num_flits, CONFIG) for rank in range(2))
     root = replace(root, children=np.zeros((1, 2), int), slots=np.array([3, 9]))
     twice = {name: np.zeros(2, int) for name in ("op", "flow", "port", "stage", "vc_class")}
@@ -180,11 +128,11 @@ def test_a_contribution_that_comes_before_its_turn_is_staged_and_counted_and_add
     buffers = np.array([[value] * num_flits * LANES for value in values], np.float32)
     staged = {}
 
-    async def script(rank, host):
+    async def script(host):
         await host.write(START)
         await host.interrupt()
         assert (await host.status())["fault"] == 0
-        staged[rank] = await host.read("STAGED")
+        staged[host.rank] = await host.read("STAGED")
 
     results = simulate(buffers, [root, replace(leaf, **twice)], script, "never")
     total = (buffers[0] + buffers[1]) + buffers[1]

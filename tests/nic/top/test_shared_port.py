@@ -5,7 +5,7 @@ import pytest
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited
 from multitree.nic.top.port import Port
-from tests.hw.streams import run
+from tests.hw.streams import put, run
 from tests.nic.blocks import start
 from tests.nic.memory import latencies, reader, writer
 
@@ -26,8 +26,7 @@ def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(aw
 
     async def drive(ctx):
         start(ctx, port)
-        ctx.set(port.jobs.payload, job)
-        ctx.set(port.jobs.valid, awaited != Awaited.NOTHING)
+        put(ctx, port.jobs, payload=job, valid=awaited != Awaited.NOTHING)
         await ctx.tick()
         ctx.set(port.jobs.valid, 0)
         wait, activity = port.sender_wait, port.activity
@@ -54,8 +53,7 @@ def test_every_flit_of_a_staged_contribution_is_progress_and_waiting_for_memory_
         start(ctx, port)
         for place in range(NUM_FLITS):
             last = place == NUM_FLITS - 1
-            ctx.set(port.staged.payload, {"address": place, "end": last})
-            ctx.set(port.staged.valid, 1)
+            put(ctx, port.staged, payload={"address": place, "end": last}, valid=1)
             taken = 0
             while not taken:
                 _, _, taken, progress = await ctx.tick().sample(port.staged.ready, port.progress)

@@ -18,7 +18,7 @@ from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from multitree.nic.send.sender import ForwardingSender, Sender
-from tests.hw.streams import run
+from tests.hw.streams import run, simulation_of
 from tests.nic.blocks import SMALL
 from tests.nic.top.pair import Host
 
@@ -47,21 +47,17 @@ LATENCY_CYCLES = 2
 
 @pytest.mark.dear
 @pytest.mark.parametrize("kind", BLOCKS)
-def test_each_queue_alone_raises_the_state_error_of_its_block(kind, flips):
-    block = kind(**BLOCKS[kind])
-
-    async def drive(ctx):
-        assert flips
-        for flip in flips:
-            assert not ctx.get(block.state_error)
-            seen = 0
-            for cycle in range(2 * LATENCY_CYCLES):
-                ctx.set(flip, cycle == 0)
-                seen |= ctx.get(block.state_error)
-                await ctx.tick()
-            assert seen, flip.name
-
-    run(block, drive)
+@simulation_of(lambda kind: kind(**BLOCKS[kind]))
+async def test_each_queue_alone_raises_the_state_error_of_its_block(ctx, block, flips):
+    assert flips
+    for flip in flips:
+        assert not ctx.get(block.state_error)
+        seen = 0
+        for cycle in range(2 * LATENCY_CYCLES):
+            ctx.set(flip, cycle == 0)
+            seen |= ctx.get(block.state_error)
+            await ctx.tick()
+        assert seen, flip.name
 
 
 @pytest.mark.dear
