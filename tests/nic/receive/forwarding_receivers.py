@@ -12,13 +12,13 @@ from multitree.nic.control.memories import FlowMemory
 from multitree.nic.forward.positions import ForwardSignature, position_width
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.receiver import ForwardingReceiver
-from tests.hw.streams import go, run, send
-from tests.nic.blocks import entry, load, seeded, start
+from tests.hw.streams import go, run, seeded, send
+from tests.nic.blocks import entry, load, start
 from tests.nic.forward.messages import Messages, scripted
 from tests.nic.forward.ports import FORWARDING, encoded, ports
 from tests.nic.memory import latencies, reader, tracker, writer
 from tests.nic.receive import receivers
-from tests.nic.receive.receivers import BASE, DEPTH, GATHER, PORT, REDUCE, SEQUENCE
+from tests.nic.receive.receivers import BASE, DEPTH, PORT, REDUCE, SEQUENCE
 from tests.nic.reduce.test_reducer import combine, random_flit
 
 __all__ = [
@@ -53,7 +53,7 @@ class Bench(Elaboratable):
         self.num_ports = config.num_ports
 
     def elaborate(self, platform):
-        """Wire them as the core does: the receiver sees its own positions, too."""
+        # As the core wires them: the receiver sees its own positions, too.
         m = Module()
         block, end = self.receiver, self.receiver.forward
         m.submodules += [block, self.flows]
@@ -236,22 +236,16 @@ def assert_received(seen, sent, messages=None, *, stride=0):
     write comes when all that other ports have written at its address is in memory.
     """
     messages = messages or Messages()
-    config, content = messages.config, messages.written_into(seen.before)
-    results, arrivals, reports = [], [], []
-    for number, op, wave, flits in sent:
-        payload = [flit["payload"] for flit in flits if flit["kind"] in (Kind.BODY, Kind.TAIL)]
-        reports.append((op, number, len(results), wave))
-        for place, flit in enumerate(payload, BASE + FLOWS[number]["base"] + wave * stride):
-            flit = flit if op == GATHER else combine(content[place], flit, DType.FP32, 0)
-            content[place] = flit
-            results.append((place, flit))
-        most = max(1, -(-len(payload) // receivers.S))
-        part = wave << config.part_width
-        arrivals += [(op, number, part | k, int(k == most)) for k in range(1, most + 1)]
+    content, reports, begin = messages.written_into(seen.before), [], 0
+    given = {"flows": FLOWS, "stride": stride, "config": messages.config}
+    results, arrivals = receivers.outcome(content, sent, dtype=DType.FP32, **given)
+    for number, op, wave, _ in sent:
+        reports.append([op, number, begin, wave])
+        begin += FLOWS[number]["size"]
     assert not seen.faults and not seen.errors
     assert seen.after == content
-    assert [arrival for _, *arrival in seen.arrivals] == [list(each) for each in arrivals]
-    assert [report for _, *report in seen.reports] == [list(each) for each in reports]
+    assert [arrival for _, *arrival in seen.arrivals] == arrivals
+    assert [report for _, *report in seen.reports] == reports
     assert [address for _, address in seen.written] == [place for place, _ in results]
     assert seen.kept or not results
     for number, kept in seen.kept:

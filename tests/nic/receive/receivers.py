@@ -6,14 +6,16 @@ from types import SimpleNamespace
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
 
+from multitree.hw.lanes import DType
 from multitree.hw.link.link import Kind
 from multitree.nic.control.memories import FlowMemory
 from multitree.nic.driver.formats import sequence_width
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.receiver import Receiver
-from tests.hw.streams import go, run, send
-from tests.nic.blocks import SMALL, entry, head, load, seeded, start
+from tests.hw.streams import go, run, seeded, send
+from tests.nic.blocks import SMALL, entry, head, load, start
 from tests.nic.memory import latencies, reader, tracker, writer
+from tests.nic.reduce.test_reducer import combine
 
 S, PORT, BASE = SMALL.submessage_flits, 1, 5
 NUMBERS = 1 << sequence_width(SMALL)
@@ -35,7 +37,6 @@ class Bench(Elaboratable):
         self.flows = FlowMemory(config, num_clients=2)
 
     def elaborate(self, platform):
-        """Wire them as the core does."""
         m = Module()
         m.submodules += [self.receiver, self.flows]
         m.d.comb += self.receiver.port.eq(PORT)
@@ -73,6 +74,31 @@ def message(number, op, rng=None, *, size=None, **fields):
     return [{"kind": Kind.HEAD, "payload": first}, *body]
 
 
+def outcome(content, sent, *, dtype=DType.INT32, flows=FLOWS, stride=0, config=SMALL):
+    """Put what messages (flow, op, wave, flits) do into memory's content.
+
+    Returns (place, flit) of each write in order, and the reports of sub-messages.
+    """
+    writes, reports = [], []
+    for number, op, wave, flits in sent:
+        payload = [flit["payload"] for flit in flits if flit["kind"] in (Kind.BODY, Kind.TAIL)]
+        for place, flit in enumerate(payload, BASE + flows[number]["base"] + wave * stride):
+            content[place] = flit if op == GATHER else combine(content[place], flit, dtype, 0)
+            writes.append((place, content[place]))
+        most, part = max(1, -(-len(payload) // S)), wave << config.part_width
+        reports += [[op, number, part | k, int(k == most)] for k in range(1, most + 1)]
+    return writes, reports
+
+
+def assert_received(seen, sent, **given):
+    """Each of (flow, op, wave, flits) is in memory and reported, sub-message by sub-message."""
+    expected = list(seen.before)
+    _, reports = outcome(expected, sent, **given)
+    assert not seen.faults
+    assert [report for _, *report in seen.arrivals] == reports
+    assert seen.after == expected
+
+
 def simulate(
     flits,
     *,
@@ -95,11 +121,8 @@ def simulate(
     bench = the_bench(config)
     block = bench.receiver
     memory = [rng.getrandbits(64) for _ in range(DEPTH)]
-    seen = SimpleNamespace(
-        arrivals=[], faults=[], reads=[], acked=[], times=[], waits=[], before=[]
-    )
-    seen.fault_waves, seen.wait_waves = [], []
-    seen.before, seen.after = list(memory), memory
+    seen = SimpleNamespace(arrivals=[], faults=[], reads=[], acked=[], times=[], waits=[])
+    seen.fault_waves, seen.wait_waves, seen.before, seen.after = [], [], list(memory), memory
     script = dict(script)
 
     async def drive(ctx):

@@ -16,8 +16,8 @@ from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, head_layout
 from multitree.nic.receive.shared_receiver import SharedReceiver
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
 from multitree.nic.reduce.sequencer import ReductionSequencer
-from tests.hw.streams import go, run, send
-from tests.nic.blocks import load, put, seeded
+from tests.hw.streams import go, put, run, seeded, send
+from tests.nic.blocks import load
 from tests.nic.memory import latencies, reader, writer
 
 CONFIG = Config(

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from multitree.nic.driver.faults import Awaited
-from tests.hw.streams import PATTERNS
-from tests.nic.blocks import seeded
+from tests.hw.streams import PATTERNS, seeded
 from tests.nic.forward.messages import Messages
 from tests.nic.forward.ports import FORWARDING
 from tests.nic.receive.forwarding_receivers import (

@@ -5,7 +5,8 @@ import pytest
 from multitree.hw.link.link import Kind
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.formats import UNKNOWN
-from tests.nic.blocks import head, seeded
+from tests.hw.streams import seeded
+from tests.nic.blocks import head
 from tests.nic.forward.messages import Messages
 from tests.nic.receive.forwarding_receivers import (
     FLOWS,
@@ -19,7 +20,6 @@ from tests.nic.receive.receivers import (
     BASE,
     FIRST,
     GATHER,
-    NUMBERS,
     REDUCE,
     SEQUENCE,
     S,
@@ -70,75 +70,8 @@ def assert_faulted(flits, code, flow, written=0, *, begun=None, **settings):
         assert old == new or place in places
 
 
-@pytest.mark.parametrize("behind", [1, 2, 128, NUMBERS // 2])
-def test_a_message_of_an_earlier_collective_is_a_fault(behind):
-    flits = of(0, REDUCE, sequence=(SEQUENCE - behind) % NUMBERS)
-    assert_faulted(flits, FaultCode.STALE_SEQUENCE, 0)
-
-
-@pytest.mark.parametrize(
-    ("flits", "flow"),
-    [
-        (of(0, GATHER), 0),
-        (of(2, REDUCE), 2),
-        (of(1, GATHER), 1),
-        (of(0, REDUCE, flow=8), 8),
-        (of(0, REDUCE, wave=1), 0),
-        (of(0, REDUCE, size=0), 0),
-        (of(3, REDUCE, size=1), 3),
-        (of(3, GATHER, size=1), 3),
-    ],
-    ids=[
-        "from a child instead of the parent",
-        "from the parent instead of a child",
-        "a gather at the root",
-        "a flow that is not in use",
-        "a wave",
-        "empty, and its flow is not",
-        "a contribution to an empty flow",
-        "the sum of an empty flow",
-    ],
-)
-def test_a_message_that_the_flow_memory_does_not_expect_is_a_fault(flits, flow):
-    assert_faulted(flits, FaultCode.UNEXPECTED_MESSAGE, flow)
-
-
 def test_a_message_that_comes_twice_is_a_fault_and_nothing_of_it_is_reported_again():
     assert_faulted(of(BELOW, GATHER), FaultCode.DUPLICATE_MESSAGE, BELOW)
-
-
-@pytest.mark.parametrize("change", [1, 2, 1 << 7])
-def test_a_head_of_another_size_than_its_flow_is_a_fault_before_anything_is_written(change):
-    first, *payload = of(0, REDUCE)
-    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "size": FIRST["size"] ^ change}
-    flits = [first | {"payload": head(**named)}, *payload]
-    assert_faulted(flits, FaultCode.LENGTH, 0)
-
-
-@pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL])
-def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind):
-    flits = [{"kind": kind, "payload": 0}, *of(0, REDUCE)]
-    assert_faulted(flits, FaultCode.FRAMING, UNKNOWN)
-
-
-@pytest.mark.parametrize("index", [1, 4, FIRST["size"] - 1])
-@pytest.mark.parametrize("kind", [Kind.HEAD, Kind.TAIL, Kind.SINGLE])
-def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind):
-    flits = of(0, REDUCE)
-    flits[index] = flits[index] | {"kind": kind}
-    assert_faulted(flits, FaultCode.FRAMING, 0, index - 1, begun=True)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"flow": 1}, {"op": GATHER}, {"sequence": SEQUENCE - 1}, {"continued": 0}],
-    ids=lambda fields: next(iter(fields)),
-)
-def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
-    flits = of(0, REDUCE, packets)
-    named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "continued": 1}
-    flits[1 + S] = {"kind": Kind.HEAD, "payload": head(**named | fields)}
-    assert_faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
 
 
 @pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL, Kind.HEAD])

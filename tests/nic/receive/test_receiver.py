@@ -2,10 +2,8 @@
 
 import pytest
 
-from multitree.hw.link.link import Kind
 from multitree.nic.driver.faults import Awaited
-from tests.hw.streams import PATTERNS
-from tests.nic.blocks import SMALL, seeded
+from tests.hw.streams import PATTERNS, seeded
 from tests.nic.receive.receivers import (
     BASE,
     FLOWS,
@@ -14,30 +12,12 @@ from tests.nic.receive.receivers import (
     REDUCE,
     SECOND,
     SEQUENCE,
+    S,
+    assert_received,
     message,
     packets,
     simulate,
 )
-
-S = SMALL.submessage_flits
-
-
-def assert_received(seen, messages):
-    """Each of (flow, op, flits) is in memory and reported, sub-message by sub-message."""
-    expected, reports = list(seen.before), []
-    for flow, op, flits in messages:
-        size, place = FLOWS[flow]["size"], BASE + FLOWS[flow]["base"]
-        payload = (flit for flit in flits if flit["kind"] in (Kind.BODY, Kind.TAIL))
-        for k, flit in enumerate(payload):
-            old = expected[place + k]
-            lanes = [(old >> s & 0xFFFFFFFF) + (flit["payload"] >> s & 0xFFFFFFFF) for s in (0, 32)]
-            total = (lanes[0] & 0xFFFFFFFF) | (lanes[1] & 0xFFFFFFFF) << 32
-            expected[place + k] = flit["payload"] if op == GATHER else total
-        most = max(1, -(-size // S))
-        reports += [(op, flow, count, int(count == most)) for count in range(1, most + 1)]
-    assert [report for _, *report in seen.arrivals] == [list(report) for report in reports]
-    assert seen.after == expected
-    assert not seen.faults
 
 
 @pytest.mark.slow
@@ -50,7 +30,7 @@ def test_expected_messages_are_added_or_replace_and_are_reported(stall_flits, st
     rng = seeded(seed)
     kinds = [(0, REDUCE), (1, REDUCE), (2, GATHER), (3, REDUCE), (3, GATHER)]
     rng.shuffle(kinds)
-    messages = [(flow, op, framed(flow, op, rng)) for flow, op in kinds]
+    messages = [(flow, op, 0, framed(flow, op, rng)) for flow, op in kinds]
     script = {0: {"packets": int(framed is packets)}}
     stalls = (stall_flits, "seldom", stall_memory, stall_memory, "often")
     flits = [flit for *_, flits in messages for flit in flits]
@@ -58,8 +38,7 @@ def test_expected_messages_are_added_or_replace_and_are_reported(stall_flits, st
 
 
 def test_one_flit_per_cycle_and_three_more_cycles_per_head():
-    messages = [(0, REDUCE, message(0, REDUCE)), (1, REDUCE, message(1, REDUCE))]
-    messages.append((2, GATHER, message(2, GATHER)))
+    messages = [(flow, op, 0, message(flow, op)) for flow, op in ((0, 0), (1, 0), (2, GATHER))]
     seen = simulate([f for *_, flits in messages for f in flits], slow=4, cycles=150)
     assert_received(seen, messages)
     # Flow 1 is second in order: its payload waits for the tracker's first answer.
@@ -83,12 +62,12 @@ def test_a_contribution_waits_for_the_sibling_before_it_submessage_by_submessage
     for cycle, address in seen.reads:
         number = (address - SECOND["base"]) // S + 1
         assert cycle // interval >= number, "read before the sibling's sum was in memory"
-    assert_received(seen, [(1, REDUCE, message(1, REDUCE))])
+    assert_received(seen, [(1, REDUCE, 0, message(1, REDUCE))])
 
 
 def test_an_empty_message_waits_for_its_sibling_too_and_for_what_came_before():
     late = 100
-    messages = [(0, REDUCE, message(0, REDUCE)), (3, REDUCE, message(3, REDUCE))]
+    messages = [(flow, REDUCE, 0, message(flow, REDUCE)) for flow in (0, 3)]
     flits = [flit for *_, part in messages for flit in part]
     seen = simulate(flits, count=lambda cycle, *_: int(cycle >= late))
     assert_received(seen, messages)
@@ -109,13 +88,13 @@ def test_a_message_of_a_later_collective_waits_whatever_its_flow(ahead, flow):
     assert not seen.faults and not seen.times and not seen.reads
     if flow == 0:
         seen = simulate(flits, script={150: {"sequence": later}})
-        assert_received(seen, [(0, REDUCE, flits)])
+        assert_received(seen, [(0, REDUCE, 0, flits)])
         assert seen.reads[0][0] > 150
 
 
 def test_nothing_is_taken_while_nothing_runs():
     seen = simulate(message(0, REDUCE), script={0: {"running": 0}, 150: {"running": 1}})
-    assert_received(seen, [(0, REDUCE, message(0, REDUCE))])
+    assert_received(seen, [(0, REDUCE, 0, message(0, REDUCE))])
     assert seen.times[0] >= 150
 
 

@@ -18,12 +18,13 @@ from tests.nic.receive.receivers import (
     packets,
     simulate,
 )
+from tests.nic.receive.test_forwarding_receiver_faults import assert_faulted as forwarding_faulted
 
 CYCLES = 150
 S = SMALL.submessage_flits
 
 
-def assert_faulted(flits, code, flow, written, **settings):
+def assert_faulted(flits, code, flow, written=0, *, begun=None, **settings):
     """The fault is this one, and only so many flits of the message were written."""
     script = {0: settings}
     seen = simulate([*message(2, GATHER), *flits], cycles=CYCLES, slow=4, script=script)
@@ -33,10 +34,15 @@ def assert_faulted(flits, code, flow, written, **settings):
     assert len(seen.arrivals) <= 1 + written // 4
 
 
+BOTH = {"plain": assert_faulted, "forwards": forwarding_faulted}
+of_both = pytest.mark.parametrize("faulted", BOTH.values(), ids=BOTH)
+
+
+@of_both
 @pytest.mark.parametrize("behind", [1, 2, 128, 256, NUMBERS // 2])
-def test_a_message_of_an_earlier_collective_is_a_fault(behind):
+def test_a_message_of_an_earlier_collective_is_a_fault(behind, faulted):
     flits = message(0, REDUCE, sequence=(SEQUENCE - behind) % NUMBERS)
-    assert_faulted(flits, FaultCode.STALE_SEQUENCE, 0, 0)
+    faulted(flits, FaultCode.STALE_SEQUENCE, 0)
 
 
 @pytest.mark.parametrize("cycle", [1, 2, 3])
@@ -47,33 +53,24 @@ def test_a_head_whose_collective_ends_while_it_is_looked_up_is_a_fault(cycle):
     assert not seen.acked
 
 
-@pytest.mark.parametrize(
-    ("flits", "flow"),
-    [
-        (message(0, GATHER), 0),
-        (message(2, REDUCE), 2),
-        (message(1, GATHER), 1),
-        (message(0, REDUCE, flow=4), 4),
-        (message(0, REDUCE, flow=0x8000), 0x8000),
-        (message(0, REDUCE, wave=1), 0),
-        (message(0, REDUCE, size=0), 0),
-        (message(3, REDUCE, size=1), 3),
-        (message(3, GATHER, size=1), 3),
-    ],
-    ids=[
-        "from a child instead of the parent",
-        "from the parent instead of a child",
-        "a gather at the root",
-        "a flow that is not in use",
-        "a flow that no memory holds",
-        "a wave",
-        "empty, and its flow is not",
-        "a contribution to an empty flow",
-        "the sum of an empty flow",
-    ],
-)
-def test_a_message_that_the_flow_memory_does_not_expect_is_a_fault(flits, flow):
-    assert_faulted(flits, FaultCode.UNEXPECTED_MESSAGE, flow, 0)
+UNEXPECTED = {
+    "from a child instead of the parent": message(0, GATHER),
+    "from the parent instead of a child": message(2, REDUCE),
+    "a gather at the root": message(1, GATHER),
+    "a flow that is not in use": message(0, REDUCE, flow=4),
+    "a flow that no memory holds": message(0, REDUCE, flow=0x8000),
+    "a wave": message(0, REDUCE, wave=1),
+    "empty, and its flow is not": message(0, REDUCE, size=0),
+    "a contribution to an empty flow": message(3, REDUCE, size=1),
+    "the sum of an empty flow": message(3, GATHER, size=1),
+}
+
+
+@of_both
+@pytest.mark.parametrize("flits", UNEXPECTED.values(), ids=UNEXPECTED)
+def test_a_message_that_the_flow_memory_does_not_expect_is_a_fault(flits, faulted):
+    flow = flits[0]["payload"] & 0xFFFF
+    faulted(flits, FaultCode.UNEXPECTED_MESSAGE, flow, num_flows=4)
 
 
 @pytest.mark.parametrize(("flow", "op"), [(0, REDUCE), (1, REDUCE), (3, REDUCE), (3, GATHER)])
@@ -113,13 +110,15 @@ def replaced(flits, index, kind):
 
 
 @pytest.mark.slow
+@of_both
 @pytest.mark.parametrize("index", [1, 4, 5, FIRST["size"] - 1])
 @pytest.mark.parametrize("kind", [Kind.HEAD, Kind.TAIL, Kind.SINGLE])
-def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind):
+def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(index, kind, faulted):
     flits = replaced(message(0, REDUCE), index, kind)
-    assert_faulted(flits, FaultCode.FRAMING, 0, index - 1)
+    faulted(flits, FaultCode.FRAMING, 0, index - 1, begun=True)
 
 
+@of_both
 @pytest.mark.parametrize(
     "fields",
     [
@@ -131,11 +130,11 @@ def test_a_message_that_ends_too_early_is_a_fault_and_its_end_is_not_written(ind
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields):
+def test_a_packet_that_does_not_continue_its_message_is_a_fault(fields, faulted):
     flits = packets(0, REDUCE)
     named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "continued": 1}
     flits[1 + S] = {"kind": Kind.HEAD, "payload": head(**named | fields)}
-    assert_faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
+    faulted(flits, FaultCode.FRAMING, 0, S, packets=1)
 
 
 def test_a_packet_that_continues_nothing_is_a_fault():
@@ -154,19 +153,25 @@ def test_a_message_that_does_not_end_where_it_must_is_a_fault(kind):
     assert_faulted(flits, FaultCode.FRAMING, 0, FIRST["size"] - 1)
 
 
-@pytest.mark.parametrize("framed", [message, packets])
+@pytest.mark.parametrize(
+    ("faulted", "framed"),
+    [(assert_faulted, message), (assert_faulted, packets), (forwarding_faulted, message)],
+)
 @pytest.mark.parametrize("change", [1, 2, 1 << 7])
-def test_a_head_of_another_size_than_its_flow_is_a_fault_before_anything_is_written(change, framed):
+def test_a_head_of_another_size_than_its_flow_is_a_fault_before_anything_is_written(
+    change, faulted, framed
+):
     first, *payload = framed(0, REDUCE)
     named = {"flow": 0, "op": REDUCE, "sequence": SEQUENCE, "size": FIRST["size"] ^ change}
     flits = [first | {"payload": head(**named)}, *payload]
-    assert_faulted(flits, FaultCode.LENGTH, 0, 0)
+    faulted(flits, FaultCode.LENGTH, 0)
 
 
+@of_both
 @pytest.mark.parametrize("kind", [Kind.BODY, Kind.TAIL])
-def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind):
+def test_a_payload_flit_without_a_head_is_a_fault_of_no_known_flow(kind, faulted):
     flits = [{"kind": kind, "payload": 0}, *message(0, REDUCE)]
-    assert_faulted(flits, FaultCode.FRAMING, UNKNOWN, 0)
+    faulted(flits, FaultCode.FRAMING, UNKNOWN)
 
 
 @pytest.mark.slow

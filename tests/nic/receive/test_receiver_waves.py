@@ -5,10 +5,9 @@ from functools import partial
 
 import pytest
 
-from multitree.hw.link.link import Kind
 from multitree.nic.driver.faults import Awaited, FaultCode
-from tests.hw.streams import PATTERNS
-from tests.nic.blocks import SMALL, seeded
+from tests.hw.streams import PATTERNS, seeded
+from tests.nic.blocks import SMALL
 from tests.nic.receive import receivers
 from tests.nic.receive.receivers import BASE, FLOWS, GATHER, PORT, REDUCE, SECOND, message, packets
 
@@ -43,20 +42,8 @@ def test_every_wave_is_written_to_its_own_place_and_reported_with_its_number(pat
     script = {0: {"packets": int(framed is packets), "last_wave": LAST}}
     flits = [flit for flits in messages for flit in flits]
     seen = simulate(flits, cycles=3000, stalls=(pattern,) * 5, script=script, seed=pattern)
-    expected, reports = list(seen.before), []
-    for (flow, op, wave), part in zip(order, messages, strict=True):
-        place = BASE + FLOWS[flow]["base"] + wave * STRIDE
-        payload = [flit["payload"] for flit in part if flit["kind"] in (Kind.BODY, Kind.TAIL)]
-        for k, new in enumerate(payload):
-            old = expected[place + k]
-            lanes = [(old >> s & 0xFFFFFFFF) + (new >> s & 0xFFFFFFFF) for s in (0, 32)]
-            total = (lanes[0] & 0xFFFFFFFF) | (lanes[1] & 0xFFFFFFFF) << 32
-            expected[place + k] = new if op == GATHER else total
-        most = max(1, -(-len(payload) // S))
-        reports += [[op, flow, counts(wave, k), int(k == most)] for k in range(1, most + 1)]
-    assert not seen.faults
-    assert [report for _, *report in seen.arrivals] == reports
-    assert seen.after == expected
+    sent = [(*each, part) for each, part in zip(order, messages, strict=True)]
+    receivers.assert_received(seen, sent, stride=STRIDE, config=REPEATS)
 
 
 @pytest.mark.slow

@@ -7,8 +7,7 @@ from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.shared_receiver import SharedHeaderCheck
 from multitree.nic.signatures import Verdict
-from tests.hw.streams import go, receive, run, send
-from tests.nic.blocks import put
+from tests.hw.streams import go, put, receive, run, send, simulation_of
 from tests.nic.receive.shared_receivers import CONFIG, LANES, REDUCE, SEQUENCE, flow_entry, message
 
 SIZE, NUM_MESSAGES = 4, 6
@@ -48,20 +47,16 @@ def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels
         assert orders == [order for order in range(NUM_MESSAGES) for _ in range(SIZE)]
 
 
-def test_what_waits_and_what_is_refused_name_the_port():
-    block = SharedHeaderCheck(CONFIG, unwritten_width=4)
+@simulation_of(lambda: SharedHeaderCheck(CONFIG, unwritten_width=4))
+async def test_what_waits_and_what_is_refused_name_the_port(ctx, block):
     seen = []
-
-    async def drive(ctx):
-        put(ctx, block, port=5)
-        put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=1)
-        flit = message(REDUCE, 3, 0, np.zeros((SIZE, LANES), np.float32))[0]
-        put(ctx, block.flits[CHANNELS[0]], valid=1, payload=flit)
-        for _ in range(8):
-            _, _, *each = await ctx.tick().sample(block.fault, block.wait.port, block.wait.flow)
-            seen.append(each)
-
-    run(block, drive)
+    put(ctx, block, port=5)
+    put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=1)
+    flit = message(REDUCE, 3, 0, np.zeros((SIZE, LANES), np.float32))[0]
+    put(ctx, block.flits[CHANNELS[0]], valid=1, payload=flit)
+    for _ in range(8):
+        _, _, *each = await ctx.tick().sample(block.fault, block.wait.port, block.wait.flow)
+        seen.append(each)
     assert [FaultCode.UNEXPECTED_MESSAGE, 5, 3] in seen
 
 
@@ -77,23 +72,21 @@ def test_what_waits_and_what_is_refused_name_the_port():
         (SIZE, 1, 0, FaultCode.TABLE_PARITY),
     ],
 )
-def test_a_message_is_taken_if_it_is_as_its_flow_expects_it(size, order, intact, fault):
-    block = SharedHeaderCheck(CONFIG, unwritten_width=4)
+@simulation_of(lambda: SharedHeaderCheck(CONFIG, unwritten_width=4))
+async def test_a_message_is_taken_if_it_is_as_its_flow_expects_it(
+    ctx, block, size, order, intact, fault
+):
     claimed, found = [], []
-
-    async def drive(ctx):
-        put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=1)
-        entry = FLOW_ENTRY.const(flow_entry(size=SIZE, num_children=2))
-        put(ctx, block.lookup, granted=1, intact=intact, entry=entry)
-        first = message(REDUCE, 0, order, np.zeros((size, LANES), np.float32))[0]
-        put(ctx, block.flits[CHANNELS[0]], valid=1, payload=first)
-        for _ in range(10):
-            outputs = (block.fault, block.reservation.valid, block.flits[CHANNELS[0]].ready)
-            _, _, code, claims, taken = await ctx.tick().sample(*outputs)
-            found.append(code)
-            claimed.append(claims)
-            if taken:
-                ctx.set(block.flits[CHANNELS[0]].valid, 0)
-
-    run(block, drive)
+    put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=1)
+    entry = FLOW_ENTRY.const(flow_entry(size=SIZE, num_children=2))
+    put(ctx, block.lookup, granted=1, intact=intact, entry=entry)
+    first = message(REDUCE, 0, order, np.zeros((size, LANES), np.float32))[0]
+    put(ctx, block.flits[CHANNELS[0]], valid=1, payload=first)
+    for _ in range(10):
+        outputs = (block.fault, block.reservation.valid, block.flits[CHANNELS[0]].ready)
+        _, _, code, claims, taken = await ctx.tick().sample(*outputs)
+        found.append(code)
+        claimed.append(claims)
+        if taken:
+            ctx.set(block.flits[CHANNELS[0]].valid, 0)
     assert max(found) == fault and any(claimed) == (fault == FaultCode.NONE)

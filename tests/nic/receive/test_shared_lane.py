@@ -7,8 +7,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited
 from multitree.nic.receive.shared_lane import SharedLane
-from tests.hw.streams import run
-from tests.nic.blocks import put
+from tests.hw.streams import put, run
 
 CONFIG = Config(num_ports=1, num_classes=1, max_children=8, address_width=12)
 LANE = SharedLane(CONFIG, unwritten_width=6)
@@ -44,8 +43,7 @@ def simulate(messages, events=(), *, cycles=120, look_up_cycles=7, follow=False)
                 ctx.set(signal(LANE), value)
             ctx.set(LANE.head.ready, not opens and ctx.get(LANE.run.running))
             if opens and opens[0][0] == cycle:
-                ctx.set(LANE.place, opens.pop(0)[1])
-                ctx.set(LANE.opened, 1)
+                put(ctx, LANE, place=opens.pop(0)[1], opened=1)
             ctx.set(LANE.flits.valid, bool(stream))
             if stream:
                 ctx.set(LANE.flits.payload, stream[0])

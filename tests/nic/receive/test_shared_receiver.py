@@ -8,8 +8,7 @@ import pytest
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.receive.header_lookup import HeaderLookup
 from multitree.nic.signatures import Verdict
-from tests.hw.streams import run
-from tests.nic.blocks import put, seeded
+from tests.hw.streams import put, seeded, simulation_of
 from tests.nic.receive.shared_receivers import (
     BASE,
     CONFIG,
@@ -144,27 +143,23 @@ def test_a_message_without_payload_that_comes_twice_is_a_named_fault_and_counted
 @pytest.mark.parametrize("single", [0, 1])
 @pytest.mark.parametrize("late", [0, 1, 255])
 @pytest.mark.parametrize("verdict", Verdict)
-def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(verdict, late, single):
+@simulation_of(lambda: HeaderLookup(CONFIG))
+async def test_a_claim_that_is_answered_when_its_collective_is_over_opens_nothing(
+    ctx, block, verdict, late, single
+):
     vc, seen = 2, []
-    block = HeaderLookup(CONFIG)
-
-    async def drive(ctx):
-        settings = {"running": 1, "num_flows": 4, "window_flits": 100, "header_only": 3 * single}
-        put(ctx, block.run, sequence=SEQUENCE, **settings)
-        values = [] if single else np.ones((3, LANES), np.float32)
-        put(ctx, block.heads[vc], valid=1)
-        ctx.set(block.heads[vc].payload, message(REDUCE, 1, 0, values)[0])
-        ctx.set(block.lookup.entry, flow_entry(base=6, size=3, num_children=4))
-        put(ctx, block.lookup, granted=1, intact=1)
-        await ctx.tick().until(block.heads[vc].ready)
-        ctx.set(block.heads[vc].valid, 0)
-        await ctx.tick().until(block.reservation.valid)
-        put(ctx, block.run, sequence=(SEQUENCE + late) % 256)
-        put(ctx, block.reservation, answered=1, verdict=verdict)
-        _, _, *reported = await ctx.tick().sample(block.opened, block.fault)
-        seen.append(tuple(reported))
-
-    run(block, drive)
+    settings = {"running": 1, "num_flows": 4, "window_flits": 100, "header_only": 3 * single}
+    put(ctx, block.run, sequence=SEQUENCE, **settings)
+    values = [] if single else np.ones((3, LANES), np.float32)
+    put(ctx, block.heads[vc], valid=1, payload=message(REDUCE, 1, 0, values)[0])
+    put(ctx, block.lookup, entry=flow_entry(base=6, size=3, num_children=4), granted=1, intact=1)
+    await ctx.tick().until(block.heads[vc].ready)
+    ctx.set(block.heads[vc].valid, 0)
+    await ctx.tick().until(block.reservation.valid)
+    put(ctx, block.run, sequence=(SEQUENCE + late) % 256)
+    put(ctx, block.reservation, answered=1, verdict=verdict)
+    _, _, *reported = await ctx.tick().sample(block.opened, block.fault)
+    seen.append(tuple(reported))
     if verdict == Verdict.TWICE:
         assert seen == [(0, FaultCode.DUPLICATE_MESSAGE)]
     else:
