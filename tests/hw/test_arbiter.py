@@ -5,7 +5,7 @@ import random
 import pytest
 
 from multitree.hw.arbiter import RoundRobin
-from tests.hw.streams import assert_refused, run
+from tests.hw.streams import assert_refused, put, simulation, simulation_of
 
 COUNTS = (1, 2, 3, 5, 8)
 
@@ -22,20 +22,16 @@ def reference(count, stimulus):
     return grants
 
 
-def simulate(arbiter, stimulus):
+@simulation
+async def simulate(ctx, arbiter, stimulus):
     """The same of the block, in the cycle of the requests."""
     grants = []
-
-    async def drive(ctx):
-        for requests, advance in stimulus:
-            ctx.set(arbiter.requests, requests)
-            ctx.set(arbiter.advance, advance)
-            outputs = arbiter.grant, arbiter.granted, arbiter.valid
-            _, _, grant, granted, valid = await ctx.tick().sample(*outputs)
-            assert granted == valid << grant and (valid or grant == 0)
-            grants.append(grant if valid else None)
-
-    run(arbiter, drive)
+    for requests, advance in stimulus:
+        put(ctx, arbiter, requests=requests, advance=advance)
+        outputs = arbiter.grant, arbiter.granted, arbiter.valid
+        _, _, grant, granted, valid = await ctx.tick().sample(*outputs)
+        assert granted == valid << grant and (valid or grant == 0)
+        grants.append(grant if valid else None)
     return grants
 
 
@@ -57,8 +53,18 @@ def test_all_that_ask_take_turns(count):
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_nobody_is_granted_twice_while_another_waits(count):
-    seen = simulate_with_waiters(count, random.Random(count), 400)
+@simulation_of(lambda count: RoundRobin(count=count))
+async def test_nobody_is_granted_twice_while_another_waits(ctx, arbiter, count):
+    """Requesters ask until they are granted."""
+    rng, seen, waiting = random.Random(count), [], 0
+    ctx.set(arbiter.advance, 1)
+    for _ in range(400):
+        waiting |= rng.getrandbits(count)
+        ctx.set(arbiter.requests, waiting)
+        _, _, grant, valid = await ctx.tick().sample(arbiter.grant, arbiter.valid)
+        if valid:
+            seen.append((grant, waiting))
+            waiting &= ~(1 << grant)
     for number in range(count):
         others = []
         for grant, waits in seen:
@@ -67,25 +73,6 @@ def test_nobody_is_granted_twice_while_another_waits(count):
             else:
                 assert grant not in others
                 others.append(grant)
-
-
-def simulate_with_waiters(count, rng, cycles):
-    """(grant, requests) per cycle of requesters that ask until they are granted."""
-    arbiter, seen = RoundRobin(count=count), []
-
-    async def drive(ctx):
-        waiting = 0
-        ctx.set(arbiter.advance, 1)
-        for _ in range(cycles):
-            waiting |= rng.getrandbits(count)
-            ctx.set(arbiter.requests, waiting)
-            _, _, grant, valid = await ctx.tick().sample(arbiter.grant, arbiter.valid)
-            if valid:
-                seen.append((grant, waiting))
-                waiting &= ~(1 << grant)
-
-    run(arbiter, drive)
-    return seen
 
 
 @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError)])

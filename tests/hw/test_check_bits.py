@@ -20,7 +20,7 @@ from multitree.hw.check_bits import (
 )
 from multitree.hw.codes import check_columns, check_width
 from multitree.hw.stream import Fifo, QuickFifo, Register
-from tests.hw.streams import PATTERNS, assert_refused, go, run, send
+from tests.hw.streams import PATTERNS, assert_refused, go, run, seeded, send
 
 WIDTHS = (1, 2, 9, 32, 54, 130, 155)
 
@@ -70,8 +70,7 @@ def finds_exactly(patterns, rng, width, code_width, code_of, is_right):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_network_finds_what_the_matrix_does_in_any_word(width):
-    print(f"seed {width}")
-    rng = random.Random(width)
+    rng = seeded(width)
     singles = [1 << k for k in range(width + check_width(width))]
     pairs = [a | b for a, b in combinations(singles, 2)]
     triples = [sum(rng.sample(singles, 3)) for _ in range(300)]
@@ -83,8 +82,7 @@ def test_the_network_finds_what_the_matrix_does_in_any_word(width):
 @pytest.mark.dear
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_parity_finds_odd_numbers_of_flips_and_all_flips_in_a_run_as_long_as_itself(width):
-    print(f"seed {width}")
-    rng = random.Random(width)
+    rng = seeded(width)
     groups = parity_width(width)
     stored = width + groups
     odd = [

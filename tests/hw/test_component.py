@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.codes import NO_INLINE
 from multitree.hw.component import add_instances
 from multitree.hw.export.verilog import generate
-from tests.hw.streams import assert_refused, run
+from tests.hw.streams import assert_refused, simulation_of
 
 
 class Counter(wiring.Component):
@@ -52,16 +52,13 @@ def test_equal_blocks_are_one_module_with_an_instance_each(count):
     ]
 
 
-def test_elsewhere_each_is_a_block_of_its_own_and_is_reset_from_outside():
-    block, seen = Counters(3), []
-
-    async def drive(ctx):
-        for cycle in range(6):
-            ctx.set(block.restart, cycle == 3)
-            seen.append([ctx.get(count) for count in block.counts])
-            await ctx.tick()
-
-    run(block, drive)
+@simulation_of(lambda: Counters(3))
+async def test_elsewhere_each_is_a_block_of_its_own_and_is_reset_from_outside(ctx, block):
+    seen = []
+    for cycle in range(6):
+        ctx.set(block.restart, cycle == 3)
+        seen.append([ctx.get(count) for count in block.counts])
+        await ctx.tick()
     assert seen == [[k * n for n in (1, 2, 3)] for k in (0, 1, 2, 3, 0, 1)]
 
 

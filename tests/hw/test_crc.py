@@ -1,6 +1,5 @@
 """The CRC network equals zlib's CRC-32, however many bytes it takes at a time."""
 
-import random
 import zlib
 
 import pytest
@@ -8,14 +7,13 @@ from amaranth import Const, Module, Signal
 from amaranth.sim import Simulator
 
 from multitree.hw.crc import CRC32_INIT, _common_sums, _effects, crc32_step
-from tests.hw.streams import assert_refused
+from tests.hw.streams import assert_refused, run, seeded
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("num_bytes", [1, 2, 4, 8, 17])
 def test_words_taken_one_after_the_other_give_the_crc_of_their_bytes(num_bytes, shared):
-    print(f"seed {num_bytes}")
-    rng = random.Random(num_bytes)
+    rng = seeded(num_bytes)
     m, data, state = Module(), Signal(8 * num_bytes), Signal(32, init=CRC32_INIT)
     m.d.sync += state.eq(crc32_step(state, data, sums=m if shared else None))
 
@@ -28,10 +26,7 @@ def test_words_taken_one_after_the_other_give_the_crc_of_their_bytes(num_bytes, 
             await ctx.tick()
             assert ctx.get(state) ^ 0xFFFFFFFF == zlib.crc32(content)
 
-    simulator = Simulator(m)
-    simulator.add_clock(1e-6)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run(m, bench)
 
 
 @pytest.mark.parametrize("num_bytes", [1, 4, 17])

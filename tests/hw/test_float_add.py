@@ -5,28 +5,22 @@ import itertools
 import pytest
 
 from multitree.hw.float_add import FloatAdder
-from tests.hw.streams import assert_refused, run
+from tests.hw.streams import assert_refused, put, simulation
 
 FP32 = {"exponent_width": 8, "fraction_width": 23}
 BF16 = {"exponent_width": 8, "fraction_width": 7}
 TINY = {"exponent_width": 3, "fraction_width": 3}
 
 
-def simulate(pairs, *, maximum=0, narrow=0, **widths):
+@simulation
+async def simulate(ctx, adder, pairs, *, maximum=0, narrow=0):
     """Results of the block for pairs that follow each other in every cycle."""
-    adder, results = FloatAdder(**widths), []
-
-    async def drive(ctx):
-        ctx.set(adder.maximum, maximum)
-        ctx.set(adder.narrow, narrow)
-        for cycle in range(len(pairs) + adder.stages):
-            if cycle < len(pairs):
-                ctx.set(adder.a, pairs[cycle][0])
-                ctx.set(adder.b, pairs[cycle][1])
-            results.append(ctx.get(adder.o))
-            await ctx.tick()
-
-    run(adder, drive)
+    results = []
+    put(ctx, adder, maximum=maximum, narrow=narrow)
+    for a, b in [*pairs, *[(0, 0)] * adder.stages]:
+        put(ctx, adder, a=a, b=b)
+        results.append(ctx.get(adder.o))
+        await ctx.tick()
     return results[adder.stages :]
 
 
@@ -79,21 +73,21 @@ EVERY = list(itertools.product(range(1 << 7), repeat=2))
 @pytest.mark.slow
 def test_every_sum_of_a_tiny_format_is_the_nearest_number_to_the_exact_sum():
     tiny = Format(3, 3)
-    assert simulate(EVERY, **TINY) == [tiny.add(a, b) for a, b in EVERY]
+    assert simulate(FloatAdder(**TINY), EVERY) == [tiny.add(a, b) for a, b in EVERY]
 
 
 @pytest.mark.slow
 def test_every_sum_of_a_narrow_format_is_its_own_although_the_adder_is_wider():
     narrow = Format(3, 3)
     wide = {"exponent_width": 3, "fraction_width": 9, "narrow_fraction_width": 3}
-    sums = simulate([(a << 6, b << 6) for a, b in EVERY], narrow=1, **wide)
+    sums = simulate(FloatAdder(**wide), [(a << 6, b << 6) for a, b in EVERY], narrow=1)
     assert [total >> 6 for total in sums] == [narrow.add(a, b) for a, b in EVERY]
 
 
 @pytest.mark.slow
 def test_every_maximum_of_a_tiny_format_is_the_standards():
     tiny = Format(3, 3)
-    assert simulate(EVERY, maximum=1, **TINY) == [tiny.maximum(a, b) for a, b in EVERY]
+    assert simulate(FloatAdder(**TINY), EVERY, maximum=1) == [tiny.maximum(a, b) for a, b in EVERY]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +112,7 @@ def test_every_maximum_of_a_tiny_format_is_the_standards():
     ],
 )
 def test_sums_by_hand(a, b, total):
-    sums = simulate([(a, b), (b, a)], **FP32)
+    sums = simulate(FloatAdder(**FP32), [(a, b), (b, a)])
     assert [hex(x) for x in sums] == [hex(total)] * 2
 
 
@@ -136,8 +130,9 @@ def test_sums_by_hand(a, b, total):
     ],
 )
 def test_sums_of_bf16_by_hand_are_those_of_fp32_rounded_there(a, b, total):
-    assert simulate([(a, b), (b, a)], **BF16) == [total] * 2
-    wide = simulate([(a << 16, b << 16)], narrow=1, narrow_fraction_width=7, **FP32)
+    assert simulate(FloatAdder(**BF16), [(a, b), (b, a)]) == [total] * 2
+    adder = FloatAdder(narrow_fraction_width=7, **FP32)
+    wide = simulate(adder, [(a << 16, b << 16)], narrow=1)
     assert [word >> 16 for word in wide] == [total]
 
 
@@ -156,7 +151,7 @@ def test_sums_of_bf16_by_hand_are_those_of_fp32_rounded_there(a, b, total):
     ],
 )
 def test_maxima_by_hand(a, b, larger):
-    maxima = simulate([(a, b), (b, a)], maximum=1, **FP32)
+    maxima = simulate(FloatAdder(**FP32), [(a, b), (b, a)], maximum=1)
     assert [hex(x) for x in maxima] == [hex(larger)] * 2
 
 

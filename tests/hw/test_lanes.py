@@ -5,7 +5,7 @@ import pytest
 
 from multitree.hw.lanes import DType, LaneOp, LaneUnit
 from tests.benches import bench_module
-from tests.hw.streams import assert_refused, run
+from tests.hw.streams import assert_refused, put, simulation
 
 ODD = [0x7F800001, 0xFF800001, 0x80000000, 0x80000001, 0xFFFFFFFF, 0x7F81FF81]
 
@@ -15,23 +15,16 @@ def bench():
     return bench_module("lane_unit")
 
 
-def simulate(stimulus, *, flit_bytes=16, dtypes=tuple(DType), stages=4):
+@simulation
+async def simulate(ctx, unit, stimulus):
     """Results of the block, words in and words out, one pair of flits per cycle."""
-    unit, results = LaneUnit(flit_bytes=flit_bytes, dtypes=dtypes, stages=stages), []
-
-    async def drive(ctx):
-        for cycle in range(len(stimulus) + stages):
-            if cycle < len(stimulus):
-                a, b, dtype, op = stimulus[cycle]
-                ctx.set(unit.a, int.from_bytes(a.tobytes(), "little"))
-                ctx.set(unit.b, int.from_bytes(b.tobytes(), "little"))
-                ctx.set(unit.dtype, dtype)
-                ctx.set(unit.op, op)
-            results.append(ctx.get(unit.o).to_bytes(flit_bytes, "little"))
-            await ctx.tick()
-
-    run(unit, drive)
-    return [np.frombuffer(flit, np.uint32).tolist() for flit in results[stages:]]
+    results = []
+    for a, b, dtype, op in [*stimulus, *stimulus[-1:] * unit.stages]:
+        a, b = (int.from_bytes(words.tobytes(), "little") for words in (a, b))
+        put(ctx, unit, a=a, b=b, dtype=dtype, op=op)
+        results.append(ctx.get(unit.o).to_bytes(unit.flit_bytes, "little"))
+        await ctx.tick()
+    return [np.frombuffer(flit, np.uint32).tolist() for flit in results[unit.stages :]]
 
 
 def draw(bench, flit_bytes, dtypes, count, seed):
@@ -52,7 +45,7 @@ def draw(bench, flit_bytes, dtypes, count, seed):
 def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes, stages):
     stimulus = draw(bench, flit_bytes, list(DType), 300, 3)
     right = [bench.expected(*each).tolist() for each in stimulus]
-    assert simulate(stimulus, flit_bytes=flit_bytes, stages=stages) == right
+    assert simulate(LaneUnit(flit_bytes=flit_bytes, stages=stages), stimulus) == right
 
 
 @pytest.mark.parametrize(
@@ -69,14 +62,14 @@ def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes, s
 def test_a_unit_of_some_types_gives_their_results(bench, dtypes):
     stimulus = draw(bench, 8, list(dtypes), 200, 4)
     right = [bench.expected(*each).tolist() for each in stimulus]
-    assert simulate(stimulus, flit_bytes=8, dtypes=dtypes) == right
+    assert simulate(LaneUnit(flit_bytes=8, dtypes=dtypes), stimulus) == right
 
 
 def test_integers_wrap_around_and_have_a_signed_maximum():
     largest, one, smallest = (np.array([x], np.uint32) for x in (2**31 - 1, 1, 2**31))
     stimulus = [(largest, one, DType.INT32, LaneOp.SUM)]
     stimulus += [(smallest, one, DType.INT32, LaneOp.MAXIMUM)]
-    assert simulate(stimulus, flit_bytes=4) == [[2**31], [1]]
+    assert simulate(LaneUnit(flit_bytes=4), stimulus) == [[2**31], [1]]
 
 
 @pytest.mark.parametrize("built", [tuple(DType), (DType.FP32,), (DType.BF16,)], ids=str)
@@ -84,7 +77,7 @@ def test_the_second_operand_keeps_its_bits_whatever_they_mean(built):
     odd = [np.array([word], np.uint32) for word in ODD]
     stimulus = [(odd[k - 1], odd[k], t, LaneOp.SECOND) for k in range(len(odd)) for t in DType]
     right = [second.tolist() for _, second, _, _ in stimulus]
-    assert simulate(stimulus, flit_bytes=4, dtypes=built) == right
+    assert simulate(LaneUnit(flit_bytes=4, dtypes=built), stimulus) == right
 
 
 @pytest.mark.slow

@@ -4,8 +4,7 @@ import pytest
 from amaranth import Module, Signal
 
 from multitree.hw.arbiter import Ages, OldestFirst
-from tests.hw.streams import assert_refused, run
-from tests.hw.switch.switches import seeded
+from tests.hw.streams import assert_refused, put, run, seeded, simulation, simulation_of
 from tests.hw.test_arbiter import reference as turns
 
 
@@ -56,21 +55,17 @@ def test_no_two_are_older_than_each_other_at_any_distance():
     run(clocked(block), drive)
 
 
-def simulate(count, stimulus):
+@simulation
+async def simulate(ctx, block, stimulus):
     """Grants of the block for (requests, ages, advance); None where there is no request."""
-    block, grants = OldestFirst(count=count), []
-
-    async def drive(ctx):
-        for requests, ages, advance in stimulus:
-            ctx.set(block.requests, requests)
-            ctx.set(block.advance, advance)
-            for place, age in enumerate(ages):
-                older = sum((other < age) << k for k, other in enumerate(ages))
-                ctx.set(block.older[place], older)
-            _, _, grant, valid = await ctx.tick().sample(block.grant, block.valid)
-            grants.append(grant if valid else None)
-
-    run(block, drive)
+    grants = []
+    for requests, ages, advance in stimulus:
+        put(ctx, block, requests=requests, advance=advance)
+        for place, age in enumerate(ages):
+            older = sum((other < age) << k for k, other in enumerate(ages))
+            ctx.set(block.older[place], older)
+        _, _, grant, valid = await ctx.tick().sample(block.grant, block.valid)
+        grants.append(grant if valid else None)
     return grants
 
 
@@ -92,23 +87,19 @@ def test_grants_equal_the_reference(count):
         (rng.getrandbits(count), [rng.randrange(3) for _ in range(count)], rng.random() < 0.7)
         for _ in range(200)
     ]
-    assert simulate(count, stimulus) == reference(count, stimulus)
+    assert simulate(OldestFirst(count=count), stimulus) == reference(count, stimulus)
 
 
-def test_somebody_is_granted_where_each_has_an_older_one():
-    block, grants = OldestFirst(count=3), []
-
-    async def drive(ctx):
-        ctx.set(block.requests, 7)
-        ctx.set(block.advance, 1)
-        for place in range(3):
-            ctx.set(block.older[place], 1 << (place + 1) % 3)
-        for _ in range(6):
-            _, _, grant, valid = await ctx.tick().sample(block.grant, block.valid)
-            assert valid
-            grants.append(grant)
-
-    run(block, drive)
+@simulation_of(lambda: OldestFirst(count=3))
+async def test_somebody_is_granted_where_each_has_an_older_one(ctx, block):
+    grants = []
+    put(ctx, block, requests=7, advance=1)
+    for place in range(3):
+        ctx.set(block.older[place], 1 << (place + 1) % 3)
+    for _ in range(6):
+        _, _, grant, valid = await ctx.tick().sample(block.grant, block.valid)
+        assert valid
+        grants.append(grant)
     assert grants == [0, 1, 2] * 2
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from multitree.hw.memory_channel import ReadShare
-from tests.hw.streams import PATTERNS, Clock, go, run
-from tests.nic.blocks import seeded
+from tests.hw.streams import PATTERNS, Clock, go, put, run, seeded, simulation_of
 from tests.nic.memory import latencies, reader
 
 DEPTH = 6
@@ -25,8 +24,7 @@ def test_each_reader_gets_its_data_in_order_and_an_offer_stays_until_it_is_taken
                 pending = 60 - len(outstanding) - len(got[number])
                 wants = bool(outstanding) and pending < DEPTH // 2 and next(moves)
                 while wants:
-                    ctx.set(channel.address, outstanding[0])
-                    ctx.set(channel.valid, 1)
+                    put(ctx, channel, address=outstanding[0], valid=1)
                     values = await ctx.tick().sample(
                         channel.ready, channel.data_valid, channel.data
                     )
@@ -56,15 +54,11 @@ def test_each_reader_gets_its_data_in_order_and_an_offer_stays_until_it_is_taken
     assert len(taken) == 120
 
 
-def test_the_first_reader_goes_before_the_second():
-    block = ReadShare(address_width=8, flit_bytes=2, depth=DEPTH)
-
-    async def drive(ctx):
-        for channel in (block.first, block.second):
-            ctx.set(channel.valid, 1)
-        ctx.set(block.channel.ready, 1)
-        for _ in range(4):
-            *_, first, second = await ctx.tick().sample(block.first.ready, block.second.ready)
-            assert (first, second) == (1, 0)
-
-    run(block, drive)
+@simulation_of(lambda: ReadShare(address_width=8, flit_bytes=2, depth=DEPTH))
+async def test_the_first_reader_goes_before_the_second(ctx, block):
+    for channel in (block.first, block.second):
+        ctx.set(channel.valid, 1)
+    ctx.set(block.channel.ready, 1)
+    for _ in range(4):
+        *_, first, second = await ctx.tick().sample(block.first.ready, block.second.ready)
+        assert (first, second) == (1, 0)

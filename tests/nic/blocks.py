@@ -1,13 +1,12 @@
 """What the tests of the interface's blocks share: small sizes, settings, fields."""
 
-import random
-
 from amaranth.lib import data
 from amaranth.sim import Simulator
 
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.formats import NO_PORT
 from multitree.nic.layouts import FLOW_ENTRY, ROW, head_layout
+from tests.hw.streams import put
 
 SMALL = Config(
     num_ports=3,
@@ -28,18 +27,6 @@ RUNNING = {
     "num_flows": SMALL.num_flows,
 }
 """A collective runs; what is left out is 0."""
-
-
-def seeded(seed):
-    """A random generator whose seed is seen when the test fails."""
-    print(f"seed {seed}")
-    return random.Random(f"{seed}")
-
-
-def put(ctx, interface, **values):
-    """Drive members of an interface by name."""
-    for name, value in values.items():
-        ctx.set(getattr(interface, name), value)
 
 
 def start(ctx, block, **values):

@@ -3,12 +3,30 @@
 from collections import deque
 from itertools import repeat
 
-from tests.hw.streams import go
+from tests.hw.streams import go, put
 
 
 def latencies(rng, most):
     """Endless latencies: `most` every time, or drawn up to it where there is a generator."""
     return repeat(most) if rng is None else iter(lambda: rng.randrange(1, most + 1), None)
+
+
+def _serve(channel, fields, latency, moves, take, answer):
+    """A background process that takes requests, and answers each when its latency is over."""
+
+    async def process(ctx):
+        waiting, cycle, due = deque(), 0, 0
+        while True:
+            answer(ctx, cycle, waiting.popleft()[1] if waiting and waiting[0][0] <= cycle else None)
+            ready = next(moves)
+            ctx.set(channel.ready, ready)
+            _, _, valid, *request = await ctx.tick().sample(channel.valid, *fields)
+            if valid and ready:
+                due = max(cycle + next(latency), due + 1)
+                waiting.append((due, take(cycle, *request)))
+            cycle += 1
+
+    return process
 
 
 def reader(channel, memory, *, latency, stall="never", seed=0, taken=None):
@@ -17,25 +35,16 @@ def reader(channel, memory, *, latency, stall="never", seed=0, taken=None):
     A read returns what is in memory when it is taken.
     """
 
-    async def process(ctx):
-        waiting, moves = deque(), go(stall, seed)
-        cycle, due = 0, 0
-        while True:
-            answers = bool(waiting) and waiting[0][0] <= cycle
-            ctx.set(channel.data_valid, answers)
-            # What is on the bus without a strobe means nothing.
-            ctx.set(channel.data, waiting.popleft()[1] if answers else 0xDEAD)
-            ready = next(moves)
-            ctx.set(channel.ready, ready)
-            _, _, valid, address = await ctx.tick().sample(channel.valid, channel.address)
-            if valid and ready:
-                due = max(cycle + next(latency), due + 1)
-                waiting.append((due, memory[address]))
-                if taken is not None:
-                    taken.append((cycle, address))
-            cycle += 1
+    def take(cycle, address):
+        if taken is not None:
+            taken.append((cycle, address))
+        return memory[address]
 
-    return process
+    def answer(ctx, cycle, data):
+        # What is on the bus without a strobe means nothing.
+        put(ctx, channel, data_valid=data is not None, data=0xDEAD if data is None else data)
+
+    return _serve(channel, [channel.address], latency, go(stall, seed), take, answer)
 
 
 def writer(channel, memory, *, latency, stall="never", seed=0, acked=None):
@@ -44,28 +53,16 @@ def writer(channel, memory, *, latency, stall="never", seed=0, acked=None):
     A write is in memory from its acknowledgement on, and not before.
     """
 
-    async def process(ctx):
-        waiting, moves = deque(), go(stall, seed)
-        cycle, due = 0, 0
-        while True:
-            acks = bool(waiting) and waiting[0][0] <= cycle
-            ctx.set(channel.ack, acks)
-            if acks:
-                _, address, data = waiting.popleft()
-                memory[address] = data
-                if acked is not None:
-                    acked.append((cycle, address))
-            ready = next(moves)
-            ctx.set(channel.ready, ready)
-            _, _, valid, address, data = await ctx.tick().sample(
-                channel.valid, channel.address, channel.data
-            )
-            if valid and ready:
-                due = max(cycle + next(latency), due + 1)
-                waiting.append((due, address, data))
-            cycle += 1
+    def answer(ctx, cycle, write):
+        ctx.set(channel.ack, write is not None)
+        if write is not None:
+            address, data = write
+            memory[address] = data
+            if acked is not None:
+                acked.append((cycle, address))
 
-    return process
+    fields = [channel.address, channel.data]
+    return _serve(channel, fields, latency, go(stall, seed), lambda _, *write: write, answer)
 
 
 def tracker(query, count, *, stall="never", seed=0, answers=None):
@@ -83,8 +80,7 @@ def tracker(query, count, *, stall="never", seed=0, answers=None):
             granted = bool(valid) and next(moves)
             found = count(cycle, *asked) if granted else (1 << len(query.count)) - 1
             cycle += 1
-            ctx.set(query.answered, granted or not valid)
-            ctx.set(query.count, found)
+            put(ctx, query, answered=granted or not valid, count=found)
             if granted and answers is not None:
                 answers.append((cycle, asked[2], found))
 

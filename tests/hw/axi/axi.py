@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from tests.hw.streams import go
+from tests.hw.streams import go, put
 
 SLVERR, DECERR = 2, 3
 PAGE_BYTES = 4096
@@ -43,12 +43,10 @@ def read_slave(bus, memory, *, flit_bytes, latency=3, stall="never", seed=0, wro
         while True:
             ready, answers = next(ar), bool(beats) and beats[0][0] <= cycle and next(r)
             flit, last = beats.popleft()[1:] if answers else (None, 0)
-            ctx.set(bus.arready, ready)
-            ctx.set(bus.rvalid, answers)
+            put(ctx, bus, arready=ready, rvalid=answers)
             # Without valid it means nothing.
             ctx.set(bus.rdata, memory[flit] if answers else 0xDEAD)
-            ctx.set(bus.rresp, dict(wrong).get(flit, 0) if answers else DECERR)
-            ctx.set(bus.rlast, last)
+            put(ctx, bus, rresp=dict(wrong).get(flit, 0) if answers else DECERR, rlast=last)
             values = bus.arvalid, bus.rready, bus.araddr, bus.arlen, bus.arsize, bus.arburst
             _, _, valid, r_ready, *burst = await ctx.tick().sample(*values)
             assert r_ready
@@ -91,13 +89,11 @@ def write_slave(
         while True:
             aw_ready = next(aw) and (waits_for != "w" or ahead > 0 or ctx.get(bus.wvalid))
             w_ready = next(w) and (waits_for != "aw" or ahead < 0)
-            ctx.set(bus.awready, aw_ready)
-            ctx.set(bus.wready, w_ready)
+            put(ctx, bus, awready=aw_ready, wready=w_ready)
             answer = bool(answers) and answers[0][0] <= cycle
             response, flits, values = answers.popleft()[1:] if answer else (DECERR, (), ())
             memory.update(zip(flits, values, strict=True) if response == 0 else ())
-            ctx.set(bus.bvalid, answer)
-            ctx.set(bus.bresp, response)
+            put(ctx, bus, bvalid=answer, bresp=response)
             sampled = bus.awvalid, bus.wvalid, bus.bready, bus.wdata, bus.wstrb, bus.wlast
             burst = bus.awaddr, bus.awlen, bus.awsize, bus.awburst
             _, _, aw_valid, w_valid, b_ready, *rest = await ctx.tick().sample(*sampled, *burst)

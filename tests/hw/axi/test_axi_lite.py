@@ -7,7 +7,7 @@ import pytest
 from amaranth.lib.wiring import Out
 
 from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
-from tests.hw.streams import PATTERNS, Clock, assert_no_path, assert_refused, go, run
+from tests.hw.streams import PATTERNS, Clock, assert_no_path, assert_refused, go, put, run
 
 WIDTH = 6
 FORBIDDEN = 0x3C  # The address that the registers of these tests refuse.
@@ -62,9 +62,7 @@ def registers(block, memory, log, moves):
             if write and not refused:
                 memory[address] = value
             log.append((write, address))
-            ctx.set(answer.done, 1)
-            ctx.set(answer.error, refused)
-            ctx.set(answer.data, memory.get(address, 0))
+            put(ctx, answer, done=1, error=refused, data=memory.get(address, 0))
             await clock.tick()
             ctx.set(answer.done, 0)
 
@@ -144,28 +142,27 @@ def simulate_both(count, stall):
     block, log, memory = AxiLiteSubordinate(address_width=WIDTH), [], {}
     bus, moves = block.bus, {name: go(stall, name) for name in ("aw", "w", "b", "ar", "r")}
 
-    async def write_addresses(ctx):
-        for number in range(count):
-            await transfer(ctx, bus, "aw", {"awaddr": 4 * (number % 8)}, moves["aw"])
+    def sends(channel, values):
+        async def process(ctx):
+            for number in range(count):
+                await transfer(ctx, bus, channel, values(number), moves[channel])
 
-    async def write_data(ctx):
-        for number in range(count):
-            await transfer(ctx, bus, "w", {"wdata": number, "wstrb": 0xF}, moves["w"])
+        return process
 
-    async def write_responses(ctx):
-        for _ in range(count):
-            assert await response(ctx, bus, "b", ["bresp"], moves["b"]) == [OKAY]
+    def takes(channel, *names):
+        async def process(ctx):
+            for _ in range(count):
+                *_, code = await response(ctx, bus, channel, names, moves[channel])
+                assert code == OKAY
 
-    async def read_addresses(ctx):
-        for number in range(count):
-            await transfer(ctx, bus, "ar", {"araddr": 4 * (number % 8)}, moves["ar"])
+        return process
 
-    async def read_responses(ctx):
-        for _ in range(count):
-            values = await response(ctx, bus, "r", ["rdata", "rresp"], moves["r"])
-            assert values[1] == OKAY
-
-    benches = (write_addresses, write_data, write_responses, read_addresses, read_responses)
+    benches = [
+        sends("aw", lambda number: {"awaddr": 4 * (number % 8)}),
+        sends("w", lambda number: {"wdata": number, "wstrb": 0xF}),
+        sends("ar", lambda number: {"araddr": 4 * (number % 8)}),
+        *(takes("b", "bresp"), takes("r", "rdata", "rresp")),
+    ]
     run(block, *benches, background=[registers(block, memory, log, go("never", 0))])
     return log, memory
 

@@ -7,7 +7,7 @@ import pytest
 from multitree.hw.axi.bursts import AxiReader, BurstBuilder, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature, AxiWriteSignature
 from tests.hw.axi.axi import DECERR, SLVERR, read_slave
-from tests.hw.streams import PATTERNS, assert_refused, go, run
+from tests.hw.streams import PATTERNS, assert_refused, go, put, run, simulation_of
 
 SIZES = {"address_width": 12, "flit_bytes": 16}
 PAGE_FLITS = 256
@@ -32,8 +32,7 @@ def read(reader, wanted, *, stall="never", seed=0, cycles=None):
         for address in wanted:
             while not next(moves):
                 await ctx.tick()
-            ctx.set(channel.valid, 1)
-            ctx.set(channel.address, address)
+            put(ctx, channel, valid=1, address=address)
             await ctx.tick().until(channel.ready)
             ctx.set(channel.valid, 0)
 
@@ -99,18 +98,15 @@ def test_a_slave_that_takes_few_bursts_gets_long_ones_up_to_a_page():
     assert len(bursts) < len(cycles)
 
 
-def test_never_more_reads_are_in_flight_than_the_depth():
-    reader, taken = AxiReader(**SIZES, depth=5), []
-
-    async def ask(ctx):
-        ctx.set(reader.channel.valid, 1)
-        ctx.set(reader.bus.arready, 1)
-        for address in range(30):
-            ctx.set(reader.channel.address, address)
-            _, _, ready = await ctx.tick().sample(reader.channel.ready)
-            taken.append(ready)
-
-    run(reader, ask)
+@simulation_of(lambda: AxiReader(**SIZES, depth=5))
+async def test_never_more_reads_are_in_flight_than_the_depth(ctx, reader):
+    taken = []
+    ctx.set(reader.channel.valid, 1)
+    ctx.set(reader.bus.arready, 1)
+    for address in range(30):
+        ctx.set(reader.channel.address, address)
+        _, _, ready = await ctx.tick().sample(reader.channel.ready)
+        taken.append(ready)
     assert taken == [1] * 5 + [0] * 25
 
 
@@ -129,32 +125,25 @@ def test_a_response_that_is_not_okay_is_an_error_beside_its_data(response):
 
 
 @pytest.mark.parametrize("flit_bytes", [1, 16, 128])
-def test_a_burst_asks_for_bytes_of_ordinary_memory_that_all_managers_see(flit_bytes):
+@simulation_of(lambda flit_bytes: AxiReader(address_width=12, flit_bytes=flit_bytes, depth=9))
+async def test_a_burst_asks_for_bytes_of_ordinary_memory_that_all_managers_see(
+    ctx, reader, flit_bytes
+):
     """Handbook IHI 0022: AxCACHE 0b0010 is Normal Non-cacheable Non-bufferable, AxPROT 0 data."""
-    reader = AxiReader(address_width=12, flit_bytes=flit_bytes, depth=9)
     wide = byte_address_width(address_width=12, flit_bytes=flit_bytes)
     assert 1 << wide == (1 << 12) * flit_bytes and len(reader.bus.araddr) == wide
-
-    async def check(ctx):
-        ctx.set(reader.channel.address, 4095)
-        ctx.set(reader.channel.valid, 1)
-        bus = reader.bus
-        reported = bus.araddr, bus.arcache, bus.arprot, bus.arid, bus.arburst, bus.arsize
-        values = await ctx.tick().sample(*reported).until(bus.arvalid)
-        assert list(values) == [4095 * flit_bytes, 0b0010, 0, 0, 1, flit_bytes.bit_length() - 1]
-
-    run(reader, check)
+    put(ctx, reader.channel, address=4095, valid=1)
+    bus = reader.bus
+    reported = bus.araddr, bus.arcache, bus.arprot, bus.arid, bus.arburst, bus.arsize
+    values = await ctx.tick().sample(*reported).until(bus.arvalid)
+    assert list(values) == [4095 * flit_bytes, 0b0010, 0, 0, 1, flit_bytes.bit_length() - 1]
 
 
-def test_a_beat_that_nobody_asked_for_is_an_error_and_no_answer():
-    reader = AxiReader(**SIZES, depth=9)
-
-    async def check(ctx):
-        ctx.set(reader.bus.rvalid, 1)
-        await ctx.delay(1e-8)
-        assert (ctx.get(reader.channel.error), ctx.get(reader.channel.data_valid)) == (1, 0)
-
-    run(reader, check)
+@simulation_of(lambda: AxiReader(**SIZES, depth=9))
+async def test_a_beat_that_nobody_asked_for_is_an_error_and_no_answer(ctx, reader):
+    ctx.set(reader.bus.rvalid, 1)
+    await ctx.delay(1e-8)
+    assert (ctx.get(reader.channel.error), ctx.get(reader.channel.data_valid)) == (1, 0)
 
 
 @pytest.mark.slow

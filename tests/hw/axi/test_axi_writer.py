@@ -5,7 +5,7 @@ import pytest
 from multitree.hw.axi.bursts import AxiWriter
 from tests.hw.axi.axi import DECERR, SLVERR, write_slave
 from tests.hw.axi.test_axi_reader import PAGE_FLITS, SIZES, addresses
-from tests.hw.streams import PATTERNS, assert_refused, go, run
+from tests.hw.streams import PATTERNS, assert_refused, go, put, run, simulation_of
 
 
 def word(number):
@@ -22,9 +22,7 @@ def write(writer, memory, wanted, *, stall="never", seed=0, acks=None):
         for number, address in enumerate(wanted):
             while not next(moves):
                 await ctx.tick()
-            ctx.set(channel.valid, 1)
-            ctx.set(channel.address, address)
-            ctx.set(channel.data, word(number))
+            put(ctx, channel, valid=1, address=address, data=word(number))
             await ctx.tick().until(channel.ready)
             taken.append(address)
             ctx.set(channel.valid, 0)
@@ -106,19 +104,15 @@ def test_a_slave_that_takes_few_bursts_gets_long_ones_up_to_a_page():
 
 
 @pytest.mark.parametrize("depth", [3, 5, 40])
-def test_never_more_writes_are_in_flight_than_the_depth(depth):
-    writer, taken = AxiWriter(**SIZES, depth=depth), []
-
-    async def ask(ctx):
-        ctx.set(writer.channel.valid, 1)
-        ctx.set(writer.bus.awready, 1)
-        ctx.set(writer.bus.wready, 1)
-        for address in range(80):
-            ctx.set(writer.channel.address, address)
-            _, _, ready = await ctx.tick().sample(writer.channel.ready)
-            taken.append(ready)
-
-    run(writer, ask)
+@simulation_of(lambda depth: AxiWriter(**SIZES, depth=depth))
+async def test_never_more_writes_are_in_flight_than_the_depth(ctx, writer, depth):
+    taken = []
+    ctx.set(writer.channel.valid, 1)
+    put(ctx, writer.bus, awready=1, wready=1)
+    for address in range(80):
+        ctx.set(writer.channel.address, address)
+        _, _, ready = await ctx.tick().sample(writer.channel.ready)
+        taken.append(ready)
     assert taken == [1] * depth + [0] * (80 - depth)
 
 
@@ -144,17 +138,13 @@ def test_an_error_comes_before_the_first_acknowledgement_of_its_burst(response):
     assert {flit for flit, data in memory.items() if data == word(99)} == {8, 9, 10, 11}
 
 
-def test_a_response_to_nothing_is_an_error_and_no_acknowledgement():
-    writer = AxiWriter(**SIZES, depth=9)
-
-    async def check(ctx):
-        ctx.set(writer.bus.bvalid, 1)
-        await ctx.delay(1e-8)
-        assert ctx.get(writer.channel.error) == 1
-        await ctx.tick()
-        assert ctx.get(writer.channel.ack) == 0
-
-    run(writer, check)
+@simulation_of(lambda: AxiWriter(**SIZES, depth=9))
+async def test_a_response_to_nothing_is_an_error_and_no_acknowledgement(ctx, writer):
+    ctx.set(writer.bus.bvalid, 1)
+    await ctx.delay(1e-8)
+    assert ctx.get(writer.channel.error) == 1
+    await ctx.tick()
+    assert ctx.get(writer.channel.ack) == 0
 
 
 def test_wrong_sizes_are_named():

@@ -83,6 +83,14 @@ def test_the_markdown_lists_every_register_field_and_window():
     assert len(rows) == 9 + 4
 
 
+def read_only(name, address, *fields):
+    return Register(name, address, "ro", "", fields)
+
+
+def map_of(*registers, windows=()):
+    return RegisterMap("m", "", registers, windows)
+
+
 def test_a_window_tells_its_addresses():
     window, _ = MAP.windows
     assert window.end == 0x180
@@ -107,7 +115,7 @@ def test_a_window_tells_its_addresses():
         (lambda: Register("R", -4, "rw"), "Address of register R must be a multiple of 4"),
         (lambda: Register("R", 0, "w"), "Access of register R must be one of ro, rw, wo, not 'w'"),
         (
-            lambda: Register("R", 0, "ro", "", (Field("a", 0, 4), Field("b", 3, 4))),
+            lambda: read_only("R", 0, Field("a", 0, 4), Field("b", 3, 4)),
             "Fields of register R must be disjoint, not overlap at 'b'",
         ),
         (lambda: Window("W", 0, 6, 4, 1, "ro"), "Stride of window W must be a multiple of 4"),
@@ -125,28 +133,19 @@ def test_a_window_tells_its_addresses():
         (lambda: Window("W", 0, 16, 4, 2, "rw", "", COUNTERS), "Registers of window W must be"),
         (lambda: Window("W", 0, 16, 4, 2, "ro", "", COUNTERS[::-1]), "Registers of window W must"),
         (
-            lambda: RegisterMap("m", "", (Register("A", 0, "ro"), Register("B", 0, "ro"))),
+            lambda: map_of(read_only("A", 0), read_only("B", 0)),
             "Addresses of a register map must be disjoint, not 'A' and 'B'",
         ),
         (
-            lambda: RegisterMap(
-                "m", "", (Register("A", 8, "ro"),), (Window("W", 0, 4, 3, 1, "ro"),)
-            ),
+            lambda: map_of(read_only("A", 8), windows=(Window("W", 0, 4, 3, 1, "ro"),)),
             "Addresses of a register map must be disjoint, not 'W' and 'A'",
         ),
         (
-            lambda: RegisterMap("m", "", (Register("A", 0, "ro"), Register("A", 4, "ro"))),
+            lambda: map_of(read_only("A", 0), read_only("A", 4)),
             "Names of a register map must be unique in C, not 'M_A' twice",
         ),
         (
-            lambda: RegisterMap(
-                "m",
-                "",
-                (
-                    Register("A", 0, "ro", "", (Field("b", 0, 1),)),
-                    Register("A_B_LSB", 4, "ro"),
-                ),
-            ),
+            lambda: map_of(read_only("A", 0, Field("b", 0, 1)), read_only("A_B_LSB", 4)),
             "Names of a register map must be unique in C, not 'M_A_B_LSB' twice",
         ),
     ],

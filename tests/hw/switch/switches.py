@@ -1,7 +1,5 @@
 """Messages for switches, a driver of the fabric, and what has to come out."""
 
-import random
-
 from amaranth import Cat
 
 from multitree.hw.link.link import Kind
@@ -71,26 +69,13 @@ def whole(flits):
     return messages
 
 
-def carry(fabric, queues, num_ports, num_vcs, **options):
+def carry(fabric, queues, *, stall_i="never", stall_o="never", cycles=600, blocked=(), events=()):
     """What comes out of a fabric, per output (port, vc): (cycle, kind, payload); and its strobes.
 
-    Parameters
-    ----------
-    fabric : SwitchFabric
-    queues : dict
-        Messages per input (port, vc).
-    num_ports, num_vcs : int
-    stall_i, stall_o : str
-        Patterns of `go` for every input and every channel of every output.
-    cycles : int
-        How long it runs at most; it stops when nothing has moved for as long as any stall lasts.
-    blocked : collection of (port, vc)
-        Channels of outputs that never have a credit.
-    events : dict of int to dict
-        Cycle, and what `lost` and `gone` are from then on.
+    It stops when nothing has moved for as long as any stall lasts. Channels of outputs that are
+    blocked never have a credit; events say what `lost` and `gone` are from a cycle on.
     """
-    stall_i, stall_o = options.get("stall_i", "never"), options.get("stall_o", "never")
-    blocked, events = options.get("blocked", ()), options.get("events", {})
+    events, num_ports, num_vcs = dict(events), fabric.num_ports, fabric.num_vcs
     places = [(port, vc) for port in range(num_ports) for vc in range(num_vcs)]
     left = {place: [f for flits in queues.get(place, []) for f in flits] for place in places}
     moves = {place: go(stall_i, f"i {place}") for place in places}
@@ -102,7 +87,7 @@ def carry(fabric, queues, num_ports, num_vcs, **options):
         offered, moved = dict.fromkeys(places, False), max(events, default=0)
         ready = Cat(i.ready for i in fabric.i)
         errors = [getattr(fabric, name) for name in ERRORS]
-        for cycle in range(options.get("cycles", 600)):
+        for cycle in range(cycles):
             for name, value in events.get(cycle, {}).items():
                 ctx.set(getattr(fabric, name), value)
             for number, place in enumerate(places):
@@ -132,9 +117,3 @@ def carry(fabric, queues, num_ports, num_vcs, **options):
 
     run(fabric, drive, keep=True)
     return out, strobes, {place: flits for place, flits in left.items() if flits}
-
-
-def seeded(seed):
-    """A random generator that says what it was seeded with."""
-    print(f"seed {seed}")
-    return random.Random(seed)

@@ -13,8 +13,8 @@ from multitree.hw.switch.faults import SwitchFault
 from multitree.hw.switch.switch import Switch
 from multitree.nic.driver.faults import FaultCode
 from tests.hw.link.wires import join, offer
-from tests.hw.streams import go, run
-from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, forwarded, head, message, seeded
+from tests.hw.streams import go, put, run, seeded
+from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, forwarded, head, message
 from tests.hw.switch.switches import traffic as draw
 
 NUM_PORTS, NUM_VCS, NUMBER = 3, 2, 77
@@ -207,8 +207,7 @@ def test_a_fault_that_a_neighbour_tells_is_reported_to_all_others_once():
 
     async def script(ctx):
         for port, word in ((2, 0xABCDEF), (1, 0x123456)):
-            ctx.set(net.ends[port].fault_record, word)
-            ctx.set(net.ends[port].send_fault, 1)
+            put(ctx, net.ends[port], fault_record=word, send_fault=1)
             await ctx.tick().until(net.ends[port].fault_sent)
             ctx.set(net.ends[port].send_fault, 0)
             await ctx.tick().repeat(40)

@@ -7,7 +7,7 @@ import pytest
 
 from multitree.hw.link.link import Kind
 from multitree.hw.switch.fabric import SwitchFabric
-from tests.hw.streams import assert_refused
+from tests.hw.streams import assert_refused, seeded
 from tests.hw.switch.switches import (
     FLIT_BYTES,
     LAYOUT,
@@ -15,7 +15,6 @@ from tests.hw.switch.switches import (
     expected,
     head,
     message,
-    seeded,
     traffic,
     whole,
 )
@@ -60,14 +59,14 @@ def test_every_message_comes_out_whole_on_its_channel_and_in_order(
 ):
     queues = traffic(seeded(num_ports), num_ports, num_vcs, count=12 // num_ports)
     stalls = {"stall_i": stall_i, "stall_o": stall_o}
-    out, strobes, left = carry(the_fabric(num_ports, num_vcs), queues, num_ports, num_vcs, **stalls)
+    out, strobes, left = carry(the_fabric(num_ports, num_vcs), queues, **stalls)
     assert not left and quiet(strobes)
     check(out, queues)
 
 
 def test_a_flit_leaves_a_cycle_after_it_came_and_messages_are_a_cycle_apart():
     queues = {(0, 0): [message(head((1, 0), number=1), 3), message(head((1, 0), number=2), 1)]}
-    out, _, _ = carry(the_fabric(2, 2), queues, 2, 2, cycles=12)
+    out, _, _ = carry(the_fabric(2, 2), queues, cycles=12)
     assert [cycle for cycle, _, _ in out[1, 0]] == [1, 2, 3, 4, 6, 7]
 
 
@@ -77,7 +76,7 @@ def test_every_port_sends_a_flit_per_cycle_where_each_has_one(num_ports):
         (port, 1): [message(head(((port + 1) % num_ports, 0), number=port), 60)]
         for port in range(num_ports)
     }
-    out, _, left = carry(the_fabric(num_ports, 2), queues, num_ports, 2, cycles=64)
+    out, _, left = carry(the_fabric(num_ports, 2), queues, cycles=64)
     assert not left
     for port in range(num_ports):
         assert [cycle for cycle, _, _ in out[port, 1]] == [*range(1, 62)]
@@ -85,7 +84,7 @@ def test_every_port_sends_a_flit_per_cycle_where_each_has_one(num_ports):
 
 def test_one_input_sends_to_several_outputs_at_once():
     queues = {(0, vc): [message(head((1 + vc, 0), number=vc), 30)] for vc in range(2)}
-    out, _, _ = carry(the_fabric(3, 2), queues, 3, 2, cycles=40)
+    out, _, _ = carry(the_fabric(3, 2), queues, cycles=40)
     for vc in range(2):
         assert [cycle for cycle, _, _ in out[1 + vc, vc]] == [*range(1, 32)]
 
@@ -96,7 +95,7 @@ def test_channels_take_turns_on_a_link_that_is_never_idle():
         place: [message(head((2, vc_class), number=k), 30)]
         for k, (place, vc_class) in enumerate(inputs)
     }
-    out, _, left = carry(the_fabric(3, 4), queues, 3, 4, cycles=130)
+    out, _, left = carry(the_fabric(3, 4), queues, cycles=130)
     assert not left and set(out) == {(2, vc) for vc in range(4)}
     times = sorted(cycle for came in out.values() for cycle, _, _ in came)
     assert times == [*range(1, 4 * 31 + 1)]
@@ -109,7 +108,7 @@ def test_short_messages_of_several_inputs_follow_each_other_without_a_gap():
         (port, 0): [message(head((2, 0), number=10 * port + k), 1) for k in range(5)]
         for port in range(2)
     }
-    out, _, _ = carry(the_fabric(3, 2), queues, 3, 2, cycles=40)
+    out, _, _ = carry(the_fabric(3, 2), queues, cycles=40)
     assert [cycle for cycle, _, _ in out[2, 0]] == [*range(1, 21)]
 
 
@@ -128,7 +127,7 @@ def test_a_channel_without_credits_holds_up_its_own_messages_and_nobody_else(blo
         held[place], queues[place] = messages[first:], messages[:first]
     assert sum(map(len, held.values())) > 5 and sum(map(len, queues.values())) > 10
     every = {place: [*queues[place], *held[place]] for place in queues}
-    out, strobes, left = carry(the_fabric(3, 4), every, 3, 4, blocked=[blocked])
+    out, strobes, left = carry(the_fabric(3, 4), every, blocked=[blocked])
     kept = {place: sum(map(len, messages)) for place, messages in held.items() if messages}
     # One of them has the channel, and its head in a register.
     kept_too = {place: kept[place] - len(flits) for place, flits in left.items()}
@@ -144,7 +143,7 @@ def test_a_message_that_stops_in_the_middle_keeps_its_channel_and_not_the_link()
         (1, 0): [message(head((2, 0), number=2), 2)],
         (1, 1): [message(head((2, 0), number=3), 20)],
     }
-    out, _, left = carry(the_fabric(3, 2), queues, 3, 2, cycles=60)
+    out, _, left = carry(the_fabric(3, 2), queues, cycles=60)
     assert [payload >> 36 for _, _, payload in out[2, 0]] == [1] * 3
     assert list(left) == [(1, 0)] and len(out[2, 1]) == 21
 
@@ -164,7 +163,7 @@ def test_of_two_heads_that_wait_the_older_one_goes_first(name, swapped):
     queues = {(0, 0): [message(head((3, 0), number=9, step=1), 8)]}
     for port, age in enumerate(ages, start=1):
         queues[port, 0] = [message(head((3, 0), number=port, **age), 2)]
-    out, _, _ = carry(the_fabric(4, 2), queues, 4, 2, stall_i="never", cycles=40)
+    out, _, _ = carry(the_fabric(4, 2), queues, stall_i="never", cycles=40)
     order = [payload >> 36 for _, kind, payload in out[3, 0] if kind == Kind.HEAD]
     older = 1 if swapped else 2
     assert [number for number in order if number != 9] == [older, 3 - older]
@@ -174,7 +173,7 @@ def test_heads_of_one_age_take_turns():
     queues = {
         (port, 0): [message(head((3, 0), number=port), 1) for _ in range(6)] for port in range(3)
     }
-    out, _, _ = carry(the_fabric(4, 2), queues, 4, 2, cycles=60)
+    out, _, _ = carry(the_fabric(4, 2), queues, cycles=60)
     order = [payload >> 36 for _, kind, payload in out[3, 0] if kind == Kind.HEAD]
     assert order == [0, 1, 2] * 6
 
@@ -190,7 +189,7 @@ def test_a_route_to_nowhere_is_a_fault_and_its_message_is_taken_whole(hop, size)
         (0, 1): [message(head(hop, number=1), size), good],
         (1, 1): [message(head((2, 0), number=2), 8)],
     }
-    out, strobes, left = carry(the_fabric(3, 2), queues, 3, 2, cycles=60)
+    out, strobes, left = carry(the_fabric(3, 2), queues, cycles=60)
     assert not left and strobes == {"framing_errors": [], "lost_messages": []} | {
         "route_errors": [(0, 0)]
     }
@@ -201,7 +200,7 @@ def test_a_route_to_nowhere_is_a_fault_and_its_message_is_taken_whole(hop, size)
 def test_flits_without_a_head_are_a_fault_and_are_dropped():
     good = message(head((1, 0), number=7), 2)
     queues = {(0, 0): [message(head((1, 0)), 4)[1:], good, message(head((1, 0)), 1)[1:], good]}
-    out, strobes, left = carry(the_fabric(2, 2), queues, 2, 2, cycles=60)
+    out, strobes, left = carry(the_fabric(2, 2), queues, cycles=60)
     assert not left and [port for _, port in strobes["framing_errors"]] == [0, 0]
     assert flits(out)[1, 0] == [*good_forwarded(good), *good_forwarded(good)]
 
@@ -215,7 +214,7 @@ def test_a_head_in_the_middle_of_a_message_is_a_fault_and_a_message():
         (0, 0): [message(head((1, 0), number=1), 4)[:3], message(head((2, 0), number=2), 2)],
         (2, 0): [message(head((1, 0), number=3, step=1), 2)],
     }
-    out, strobes, left = carry(the_fabric(3, 2), queues, 3, 2, cycles=60)
+    out, strobes, left = carry(the_fabric(3, 2), queues, cycles=60)
     assert not left and [port for _, port in strobes["framing_errors"]] == [0]
     numbers = {place: [payload >> 36 for _, payload in came] for place, came in flits(out).items()}
     # The channel of the message that was cut is free for the next one.
@@ -231,7 +230,7 @@ def test_a_link_that_is_lost_ends_the_messages_that_came_over_it(when):
         (1, 0): [message(head((2, 0), number=2, step=1), 2)],
     }
     events = {20: {"lost": 1}, 21: {"lost": 0}}
-    out, strobes, left = carry(the_fabric(3, 2), queues, 3, 2, cycles=60, events=events)
+    out, strobes, left = carry(the_fabric(3, 2), queues, cycles=60, events=events)
     assert not left
     whole_one = not 0 < when < 5
     assert strobes["lost_messages"] == ([] if whole_one else [(20, 0)])
@@ -245,7 +244,7 @@ def test_what_waits_for_a_channel_when_its_own_link_is_lost_is_not_granted_it():
     }
     # The head of input 0 waits; with its link it goes, which a test can only do by hand.
     events = {5: {"lost": 1}}
-    out, strobes, left = carry(the_fabric(3, 2), queues, 3, 2, cycles=25, events=events)
+    out, strobes, left = carry(the_fabric(3, 2), queues, cycles=25, events=events)
     assert set(left) == {(0, 0)} and strobes["lost_messages"] == [(k, 0) for k in range(5, 25)]
     assert [number >> 36 for _, number in flits(out)[2, 0]] == [2] * 10
 
@@ -260,7 +259,7 @@ def test_messages_to_a_link_that_is_gone_are_dropped_and_are_a_fault_of_its_port
     }
     events = {when: {"gone": 4}, 40: {"gone": 0}}
     queues[2, 0] = [message(head((1, 0), number=7), 30)]
-    out, strobes, left = carry(the_fabric(3, 2), queues, 3, 2, cycles=80, events=events)
+    out, strobes, left = carry(the_fabric(3, 2), queues, cycles=80, events=events)
     assert not left and not strobes["route_errors"] and not strobes["framing_errors"]
     assert {port for _, port in strobes["lost_messages"]} == {2}
     assert all(cycle < when for place, came in out.items() for cycle, _, _ in came if place[0] == 2)

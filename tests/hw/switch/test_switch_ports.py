@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.hw.streams import PATTERNS
-from tests.hw.switch.switches import seeded, traffic
+from tests.hw.streams import PATTERNS, seeded
+from tests.hw.switch.switches import traffic
 from tests.hw.switch.test_switch import NUM_PORTS, NUM_VCS, fault, network, play
 
 

@@ -1,8 +1,10 @@
 """A control with a checker and a fetcher that take some cycles, for tests."""
 
+from functools import cache, partial
+
 from multitree.nic.control.collective import Control
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, put
+from tests.hw.streams import put, simulation_of
+from tests.nic.blocks import SMALL
 
 CHECK_CYCLES, FETCH_CYCLES = 12, 9
 COMMANDS = ("commit", "start", "acknowledge")
@@ -58,14 +60,12 @@ class Driver:
         return values if len(values) > 1 else values[0]
 
 
-def scenario(steps, *, config=SMALL, **settings):
-    """Run an async function of a driver."""
-    block = Control(config)
+the_control = cache(Control)
 
-    async def drive(ctx):
-        await steps(Driver(ctx, block, **settings))
 
-    run(block, drive)
+def scenario(config=SMALL, **settings):
+    """A test that is an async function of a driver of a control."""
+    return simulation_of(lambda: the_control(config), partial(Driver, **settings))
 
 
 async def committed(nic):

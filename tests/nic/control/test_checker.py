@@ -11,13 +11,14 @@ from multitree.nic.control.checker import Checker
 from multitree.nic.control.memories import FlowMemory, TableMemory
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, ROW
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, entry, load, put, row, seeded
+from tests.hw.streams import put, run, seeded, simulation_of
+from tests.nic.blocks import SMALL, entry, load, row
 from tests.nic.receive.shared_receivers import flow_entry
 from tests.nic.send.test_fetcher import random_table
 
 DEPTH, FLOWS, WINDOW = SMALL.table_depth, SMALL.num_flows, 1000
 FINE = (0, None, None)
+MANY_CHILDREN = replace(SMALL, flit_bytes=16, num_classes=1, max_children=40)
 
 
 class Bench(Elaboratable):
@@ -199,23 +200,18 @@ def test_a_row_takes_five_cycles_and_a_flow_eight():
     assert seen.cycles == [3, 3 + 5 * DEPTH + 8 * FLOWS]
 
 
-def test_sixteen_children_and_more_are_counted_on_shared_links():
-    config = replace(SMALL, flit_bytes=16, num_classes=1, max_children=40)
+@simulation_of(lambda: Bench(MANY_CHILDREN))
+async def test_sixteen_children_and_more_are_counted_on_shared_links(ctx, bench):
     counts = [15, 16, 31, 32, 40]
     flows = [flow_entry(num_children=count, parent=k % 2) for k, count in enumerate(counts)]
     words = b"".join(flow.as_value().value.to_bytes(20, "little") for flow in flows)
-    bench = Bench(config)
     checker, reported = bench.checker, []
-
-    async def drive(ctx):
-        await load(ctx, bench.flows, FLOW_ENTRY, flows)
-        put(ctx, bench.flows, bank=1)
-        put(ctx, checker, start=1, num_flows=len(flows), crc=zlib.crc32(words))
+    await load(ctx, bench.flows, FLOW_ENTRY, flows)
+    put(ctx, bench.flows, bank=1)
+    put(ctx, checker, start=1, num_flows=len(flows), crc=zlib.crc32(words))
+    await ctx.tick()
+    ctx.set(checker.start, 0)
+    while ctx.get(checker.busy):
         await ctx.tick()
-        ctx.set(checker.start, 0)
-        while ctx.get(checker.busy):
-            await ctx.tick()
-        reported.extend(ctx.get(value) for value in (checker.code, checker.num_arrivals))
-
-    run(bench, drive)
+    reported.extend(ctx.get(value) for value in (checker.code, checker.num_arrivals))
     assert reported == [0, sum(counts) + 2]

@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from amaranth.lib import data
 
 from multitree.nic.control.checker import FlowCheck, RowCheck, SettingsCheck, SharedFlowCheck
 from multitree.nic.driver.config import LANE_TYPES
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.formats import NO_PORT
-from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW
+from multitree.nic.layouts import SHARED_FLOW
 from multitree.nic.receive.duplicate_filter import Expectation
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, entry, evaluate, put, row, seeded
+from tests.hw.streams import put, seeded, simulation_of
+from tests.nic.blocks import SMALL, entry, evaluate, row
+from tests.nic.receive.shared_receivers import flow_entry
 
 SHARED = replace(SMALL, flit_bytes=16, num_classes=2, max_children=3)
 PORTS, WINDOW = SMALL.num_ports, 100
@@ -20,163 +20,107 @@ LEGAL_ROW = {"flow": 3, "port": PORTS - 1, "op": 1, "step": 7}
 LEGAL_FLOW = {"base": 60, "size": 40, "children": [2, 0], "parent": 1}
 
 
-def row_code(fields, previous_step=7, num_flows=4, config=SMALL):
-    inputs = {"row": row(**fields), "previous_step": previous_step, "num_flows": num_flows}
-    return evaluate(check := RowCheck(config), [inputs], check.code)[0]
+def codes(check, inputs):
+    """The fault of each of some inputs."""
+    return evaluate(check, inputs, check.code)
 
 
-def flow_code(fields, window_flits=WINDOW, config=SMALL):
-    inputs = {"entry": entry(**fields), "window_flits": window_flits}
-    return evaluate(check := FlowCheck(config), [inputs], check.code)[0]
+def row_codes(rows, previous_step=7, num_flows=4, config=SMALL):
+    given = {"previous_step": previous_step, "num_flows": num_flows}
+    return codes(RowCheck(config), [given | {"row": row(**fields)} for fields in rows])
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        LEGAL_ROW,
-        LEGAL_ROW | {"op": 0, "port": 0, "flow": 0},
-        LEGAL_ROW | {"step": 0xFFFF},
-        # A NOP needs neither port nor flow.
-        {"op": 2, "step": 7, "port": NO_PORT, "flow": 0xFFFF},
-    ],
-    ids=str,
-)
-def test_a_legal_row_passes(fields):
-    assert row_code(fields) == 0
+def entries(flows):
+    return [{"entry": entry(**fields), "window_flits": WINDOW} for fields in flows]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "code"),
-    [
-        ({"op": 3}, FaultCode.ROW_ILLEGAL),
-        ({"port": PORTS}, FaultCode.ROW_ILLEGAL),
-        ({"port": NO_PORT}, FaultCode.ROW_ILLEGAL),
-        ({"flow": 4}, FaultCode.ROW_ILLEGAL),
-        ({"flow": 0x8003}, FaultCode.ROW_ILLEGAL),
-        ({"step": 6}, FaultCode.ROW_ILLEGAL),
-        *(({"reserved": 1 << bit}, FaultCode.ROW_ILLEGAL) for bit in range(10)),
-        *(({"stage": 1 << bit}, FaultCode.ITERATIONS) for bit in (0, 15)),
-        ({"op": 2, "step": 6}, FaultCode.ROW_ILLEGAL),
-        ({"op": 2, "reserved": 1}, FaultCode.ROW_ILLEGAL),
-        ({"op": 2, "stage": 1}, FaultCode.ITERATIONS),
-    ],
-    ids=str,
-)
-def test_each_illegal_field_of_a_row_alone_is_caught(wrong, code):
-    assert row_code(LEGAL_ROW | wrong) == code
+def flow_codes(flows, config=SMALL):
+    return codes(FlowCheck(config), entries(flows))
+
+
+def test_a_legal_row_passes():
+    rows = [LEGAL_ROW, LEGAL_ROW | {"op": 0, "port": 0, "flow": 0}, LEGAL_ROW | {"step": 0xFFFF}]
+    # A NOP needs neither port nor flow.
+    rows.append({"op": 2, "step": 7, "port": NO_PORT, "flow": 0xFFFF})
+    assert row_codes(rows) == [0] * len(rows)
+
+
+def test_each_illegal_field_of_a_row_alone_is_caught():
+    illegal = [{"op": 3}, {"port": PORTS}, {"port": NO_PORT}, {"flow": 4}, {"flow": 0x8003}]
+    illegal += [{"step": 6}, *({"reserved": 1 << bit} for bit in range(10))]
+    illegal += [{"op": 2, "step": 6}, {"op": 2, "reserved": 1}]
+    early = [{"stage": 1}, {"stage": 1 << 15}, {"op": 2, "stage": 1}]
+    found = row_codes([LEGAL_ROW | wrong for wrong in (*illegal, *early)])
+    assert found == [FaultCode.ROW_ILLEGAL] * len(illegal) + [FaultCode.ITERATIONS] * len(early)
 
 
 @pytest.mark.parametrize("width", [1, 7, 16])
 def test_a_row_may_have_every_stage_that_has_a_number_where_tables_are_repeated(width):
     config = replace(SMALL, wave_width=width)
     for stage in (1, (1 << width) - 1):
-        assert row_code(LEGAL_ROW | {"stage": stage}, config=config) == 0
-        assert row_code(LEGAL_ROW | {"stage": stage, "op": 3}, config=config) != 0
-    for bit in range(width, 16):
-        assert row_code(LEGAL_ROW | {"stage": 1 << bit}, config=config) == FaultCode.ITERATIONS
+        fields = LEGAL_ROW | {"stage": stage}
+        right, wrong = row_codes([fields, fields | {"op": 3}], config=config)
+        assert (right, bool(wrong)) == (0, True)
+    more = [LEGAL_ROW | {"stage": 1 << bit} for bit in range(width, 16)]
+    assert row_codes(more, config=config) == [FaultCode.ITERATIONS] * len(more)
 
 
 def test_the_first_row_may_have_step_0_and_a_table_65536_flows():
-    assert row_code({"op": 0, "flow": 0xFFFF}, previous_step=0, num_flows=1 << 16) == 0
-    assert row_code({"op": 0}, previous_step=0, num_flows=0) == FaultCode.ROW_ILLEGAL
+    assert row_codes([{"op": 0, "flow": 0xFFFF}], previous_step=0, num_flows=1 << 16) == [0]
+    assert row_codes([{"op": 0}], previous_step=0, num_flows=0) == [FaultCode.ROW_ILLEGAL]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        LEGAL_FLOW,
-        LEGAL_FLOW | {"base": 100, "size": 0},
-        LEGAL_FLOW | {"children": [1, 2, 0], "parent": 2},
-        {},
-    ],
-    ids=str,
-)
-def test_a_legal_flow_passes(fields):
-    assert flow_code(fields) == 0
+def test_a_legal_flow_passes():
+    changes = [{}, {"base": 100, "size": 0}, {"children": [1, 2, 0], "parent": 2}]
+    assert flow_codes([*(LEGAL_FLOW | change for change in changes), {}]) == [0] * 4
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"base": 61},
-        {"size": 41},
-        {"base": 1 << 31, "size": 1 << 31},
-        {"base": 2**32 - 40},
-        {"children": [PORTS]},
-        {"children": [0, 8]},
-        {"parent": PORTS},
-        {"parent": 14},
-        {"stride": 1},
-        {"stride": 1 << 31},
-        {"reserved": 1},
-        {"reserved": 1 << 27},
-        # A child waits for the one before it, which must exist and be another.
-        {"children": [NO_PORT, 0]},
-        {"children": [0, NO_PORT, 2]},
-        {"children": [1, 1]},
-        {"children": [1, 2, 1]},
-        {"children": [NO_PORT] * 7 + [0]},
-    ],
-    ids=str,
-)
-def test_each_illegal_field_of_a_flow_alone_is_caught(wrong):
-    assert flow_code(LEGAL_FLOW | wrong) == FaultCode.FLOW_ILLEGAL
+TOO_LONG = [{"base": 61}, {"size": 41}, {"base": 1 << 31, "size": 1 << 31}]
+
+
+def test_each_illegal_field_of_a_flow_alone_is_caught():
+    illegal = [*TOO_LONG, {"base": 2**32 - 40}]
+    illegal += [{"children": [PORTS]}, {"children": [0, 8]}, {"parent": PORTS}, {"parent": 14}]
+    illegal += [{"stride": 1}, {"stride": 1 << 31}, {"reserved": 1}, {"reserved": 1 << 27}]
+    # A child waits for the one before it, which must exist and be another.
+    children = [NO_PORT, 0], [0, NO_PORT, 2], [1, 1], [1, 2, 1], [NO_PORT] * 7 + [0]
+    illegal += [{"children": ports} for ports in children]
+    found = flow_codes([LEGAL_FLOW | wrong for wrong in illegal])
+    assert found == [FaultCode.FLOW_ILLEGAL] * len(illegal)
 
 
 LEGAL_SHARED = {"base": 60, "size": 40, "num_children": 3, "parent": 1, "staging": 100}
 
 
-def shared_flow_code(fields):
-    entry = data.Const(FLOW_ENTRY, SHARED_FLOW.const(LEGAL_SHARED | fields).as_value().value)
-    inputs = {"entry": entry, "window_flits": WINDOW}
-    return evaluate(check := SharedFlowCheck(SHARED), [inputs], check.code)[0]
+def shared_flow_codes(changes):
+    flows = [flow_entry(**LEGAL_SHARED | change) for change in changes]
+    inputs = [{"entry": flow, "window_flits": WINDOW} for flow in flows]
+    return codes(SharedFlowCheck(SHARED), inputs)
 
 
-@pytest.mark.parametrize(
-    "legal",
-    [
-        {},
-        {"staging": 0},
-        {"staging": 99},
-        {"base": 100, "size": 0},
-        {"num_children": 0, "parent": 0},
-    ],
-    ids=str,
-)
-def test_a_legal_flow_of_shared_links_passes(legal):
-    assert shared_flow_code(legal) == 0
+def test_a_legal_flow_of_shared_links_passes():
+    legal = [{}, {"staging": 0}, {"staging": 99}, {"base": 100, "size": 0}]
+    assert shared_flow_codes([*legal, {"num_children": 0, "parent": 0}]) == [0] * 5
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"staging": 101},
-        {"staging": 1 << 31},
-        {"base": 61},
-        {"size": 41},
-        {"base": 1 << 31, "size": 1 << 31},
-        {"num_children": 4},
-        {"num_children": 255},
-        {"stride": 1},
-        {"stride": 1 << 31},
-    ],
-    ids=str,
-)
-def test_each_illegal_field_of_a_flow_of_shared_links_alone_is_caught(wrong):
-    assert shared_flow_code(wrong) == FaultCode.FLOW_ILLEGAL
+def test_each_illegal_field_of_a_flow_of_shared_links_alone_is_caught():
+    illegal = [{"staging": 101}, {"staging": 1 << 31}, *TOO_LONG]
+    illegal += [{"num_children": 4}, {"num_children": 255}, {"stride": 1}, {"stride": 1 << 31}]
+    assert shared_flow_codes(illegal) == [FaultCode.FLOW_ILLEGAL] * len(illegal)
 
 
 def test_every_reserved_bit_of_a_flow_of_shared_links_must_be_0():
-    for bit in range(SHARED_FLOW["reserved"].width):
-        assert shared_flow_code({"reserved": 1 << bit}) == FaultCode.FLOW_ILLEGAL
+    width = SHARED_FLOW["reserved"].width
+    found = shared_flow_codes([{"reserved": 1 << bit} for bit in range(width)])
+    assert found == [FaultCode.FLOW_ILLEGAL] * width
 
 
 def test_messages_that_come_in_on_shared_links_are_of_children_and_parent():
-    flows = [{"num_children": count, "parent": parent} for count in (0, 1, 3) for parent in (0, 1)]
     check = SharedFlowCheck(SHARED)
     inputs = [
-        {"entry": data.Const(FLOW_ENTRY, SHARED_FLOW.const(fields).as_value().value)}
-        for fields in flows
+        {"entry": flow_entry(num_children=count, parent=parent)}
+        for count in (0, 1, 3)
+        for parent in (0, 1)
     ]
     assert evaluate(check, inputs, check.num_arrivals) == [0, 1, 1, 2, 3, 4]
 
@@ -185,23 +129,21 @@ def test_messages_that_come_in_on_shared_links_are_of_children_and_parent():
 def test_a_flow_may_have_every_stride_that_an_address_holds_where_tables_are_repeated():
     config = replace(SMALL, wave_width=1)
     for stride in (0, 1, (1 << SMALL.address_width) - 1):
-        assert flow_code(LEGAL_FLOW | {"stride": stride}, config=config) == 0
-        assert flow_code(LEGAL_FLOW | {"stride": stride, "base": 61}, config=config) != 0
-    for bit in range(SMALL.address_width, 32):
-        code = flow_code(LEGAL_FLOW | {"stride": 1 << bit}, config=config)
-        assert code == FaultCode.FLOW_ILLEGAL
+        fields = LEGAL_FLOW | {"stride": stride}
+        right, wrong = flow_codes([fields, fields | {"base": 61}], config=config)
+        assert (right, bool(wrong)) == (0, True)
+    more = [LEGAL_FLOW | {"stride": 1 << bit} for bit in range(SMALL.address_width, 32)]
+    assert flow_codes(more, config=config) == [FaultCode.FLOW_ILLEGAL] * len(more)
 
 
 def test_a_flows_arrivals_are_its_children_and_its_parent():
     flows = [{}, {"parent": 0}, {"children": [0]}, LEGAL_FLOW, {"children": [2, 1, 0], "parent": 0}]
     check = FlowCheck(SMALL)
-    inputs = [{"entry": entry(**fields), "window_flits": WINDOW} for fields in flows]
-    assert evaluate(check, inputs, check.num_arrivals) == [0, 1, 1, 3, 4]
+    assert evaluate(check, entries(flows), check.num_arrivals) == [0, 1, 1, 3, 4]
     # A link is a child's or the parent's: no more than there can be ports.
     check = FlowCheck(replace(SMALL, num_ports=8))
     flows = [{"children": list(range(8))}, {"children": list(range(7)), "parent": 7}]
-    inputs = [{"entry": entry(**fields), "window_flits": WINDOW} for fields in flows]
-    assert evaluate(check, inputs, check.num_arrivals) == [8, 8]
+    assert evaluate(check, entries(flows), check.num_arrivals) == [8, 8]
 
 
 @pytest.mark.parametrize("port", range(8))
@@ -231,17 +173,14 @@ LEGAL_SETTINGS = {"mode": 0b101, "window_base": 24}
 LEGAL_SETTINGS |= {"window_flits": END - 24, "committed_flits": END - 24}
 
 
-def legalities(config, settings):
+@simulation_of(lambda config: SettingsCheck(config))
+async def legalities(ctx, check, settings):
     """Whether settings, one after the other, are legal in the cycle behind them."""
-    check, found = SettingsCheck(config), []
-
-    async def drive(ctx):
-        for values in settings:
-            put(ctx, check, **values)
-            await ctx.tick()
-            found.append(ctx.get(check.legal))
-
-    run(check, drive)
+    found = []
+    for values in settings:
+        put(ctx, check, **values)
+        await ctx.tick()
+        found.append(ctx.get(check.legal))
     return found
 
 
@@ -267,12 +206,12 @@ def legalities(config, settings):
     ids=str,
 )
 def test_settings_that_the_interface_would_cut_short_or_did_not_check_are_illegal(change, legal):
-    assert legalities(SMALL, [LEGAL_SETTINGS | change]) == [legal]
+    assert legalities([LEGAL_SETTINGS | change], config=SMALL) == [legal]
 
 
 def test_a_length_that_the_table_takes_over_with_a_swap_is_the_one_that_was_checked():
     other = LEGAL_SETTINGS | {"committed_flits": 0}
-    assert legalities(SMALL, [other, other | {"swap": 1}, other | {"swap": 0}]) == [0, 1, 0]
+    assert legalities([other, other | {"swap": 1}, other | {"swap": 0}], config=SMALL) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("wave_width", [0, 3])
@@ -280,13 +219,16 @@ def test_a_length_that_the_table_takes_over_with_a_swap_is_the_one_that_was_chec
 def test_several_waves_in_lockstep_are_illegal_where_tables_are_repeated(iterations, wave_width):
     """Where they are not, the control says that there are too many."""
     inputs = [LEGAL_SETTINGS | {"iterations": iterations, "mode": mode} for mode in (0b101, 0b001)]
-    assert legalities(replace(SMALL, wave_width=wave_width), inputs) == [int(not wave_width), 1]
+    assert legalities(inputs, config=replace(SMALL, wave_width=wave_width)) == [
+        int(not wave_width),
+        1,
+    ]
 
 
 @pytest.mark.parametrize("dtypes", [("int32",), ("float32",), ("bfloat16", "int32")], ids=str)
 def test_a_type_of_lanes_that_is_not_built_is_illegal(dtypes):
     inputs = [LEGAL_SETTINGS | {"mode": code} for code in LANE_TYPES.values()]
-    found = legalities(replace(SMALL, dtypes=dtypes), inputs)
+    found = legalities(inputs, config=replace(SMALL, dtypes=dtypes))
     assert found == [int(name in dtypes) for name in LANE_TYPES]
 
 
@@ -295,6 +237,6 @@ def test_a_type_of_lanes_that_is_not_built_is_illegal(dtypes):
 def test_a_mode_is_legal_exactly_where_it_is_built(modes, num_classes):
     config = replace(SMALL, flit_bytes=16, num_classes=num_classes, modes=modes)
     bits = {"lockstep": 1 << 2, "packets": 1 << 4, "maximum": 1 << 5}
-    found = legalities(config, [LEGAL_SETTINGS | {"mode": 1 | bit} for bit in bits.values()])
+    found = legalities([LEGAL_SETTINGS | {"mode": 1 | bit} for bit in bits.values()], config=config)
     # On shared links every message is whole.
     assert found == ["lockstep" in modes, "packets" in modes and not num_classes, True]

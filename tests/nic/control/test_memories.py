@@ -4,8 +4,8 @@ import pytest
 
 from multitree.nic.control.memories import BankedMemory, FlowMemory, TableMemory
 from multitree.nic.layouts import FLOW_ENTRY, ROW
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, plain, put, seeded
+from tests.hw.streams import put, run, seeded, simulation_of
+from tests.nic.blocks import SMALL, plain
 
 CLIENTS = 4
 
@@ -39,24 +39,20 @@ def random_entry(rng):
     return words | {"children": children, "parent": rng.getrandbits(4), "reserved": unused}
 
 
-def test_a_row_comes_two_cycles_after_its_address():
+@simulation_of(lambda: TableMemory(SMALL))
+async def test_a_row_comes_two_cycles_after_its_address(ctx, memory):
     rng = seeded(1)
     rows = [random_row(rng) for _ in range(SMALL.table_depth)]
-    memory = TableMemory(SMALL)
-
-    async def drive(ctx):
-        places = list(enumerate(rows))
-        rng.shuffle(places)
-        await write(ctx, memory, ROW, places)
-        order = [rng.randrange(len(rows)) for _ in range(50)]
+    places = list(enumerate(rows))
+    rng.shuffle(places)
+    await write(ctx, memory, ROW, places)
+    order = [rng.randrange(len(rows)) for _ in range(50)]
+    await ctx.tick()
+    for before, index in zip([0, 0, *order], order, strict=False):
+        ctx.set(memory.address, index)
+        found = plain(ctx.get(memory.row))
+        assert found == rows[before]
         await ctx.tick()
-        for before, index in zip([0, 0, *order], order, strict=False):
-            ctx.set(memory.address, index)
-            found = plain(ctx.get(memory.row))
-            assert found == rows[before]
-            await ctx.tick()
-
-    run(memory, drive)
 
 
 @pytest.mark.parametrize("chance", [0.1, 0.5, 1.0])
@@ -94,22 +90,18 @@ def test_every_client_gets_its_own_entry_two_cycles_after_its_turn(chance):
     assert max(waits) < CLIENTS
 
 
-def test_a_write_changes_one_word_only():
+@simulation_of(lambda: FlowMemory(SMALL, num_clients=1))
+async def test_a_write_changes_one_word_only(ctx, memory):
     before = FLOW_ENTRY.const({}).as_value().value
-    memory = FlowMemory(SMALL, num_clients=1)
-
-    async def drive(ctx):
-        expected = before
-        for word in (3, 0, 4, 2, 1):
-            put(ctx, memory, bank=1, write=1, index=2, word=word, data=0xA0 + word)
-            await ctx.tick()
-            put(ctx, memory, bank=0, write=0)
-            expected |= 0xA0 + word << 32 * word
-            put(ctx, memory.lookups[0], valid=1, flow=2)
-            await ctx.tick().repeat(2)
-            assert ctx.get(memory.lookups[0].entry).as_value().value == expected
-
-    run(memory, drive)
+    expected = before
+    for word in (3, 0, 4, 2, 1):
+        put(ctx, memory, bank=1, write=1, index=2, word=word, data=0xA0 + word)
+        await ctx.tick()
+        put(ctx, memory, bank=0, write=0)
+        expected |= 0xA0 + word << 32 * word
+        put(ctx, memory.lookups[0], valid=1, flow=2)
+        await ctx.tick().repeat(2)
+        assert ctx.get(memory.lookups[0].entry).as_value().value == expected
 
 
 @pytest.mark.parametrize("bank", [0, 1])
@@ -153,34 +145,32 @@ def test_writes_go_to_the_shadow_bank_and_disturb_no_read_of_the_active_one(bank
     run(memory, drive)
 
 
-def test_up_to_three_bits_that_flip_in_a_word_of_either_bank_show_in_every_read_of_its_entry():
+@simulation_of(lambda: BankedMemory(depth=3, num_words=2))
+async def test_up_to_three_bits_that_flip_in_a_word_of_either_bank_show_in_every_read_of_its_entry(
+    ctx, memory
+):
     rng = seeded(2)
-    memory = BankedMemory(depth=3, num_words=2)
-
-    async def drive(ctx):
-        for bank in range(2):
-            entries = [rng.getrandbits(64) for _ in range(3)]
-            for index, entry in enumerate(entries):
-                for word in range(2):
-                    data = entry >> 32 * word & 0xFFFFFFFF
-                    put(ctx, memory, bank=bank, write=1, index=index, word=word, data=data)
-                    await ctx.tick()
-            put(ctx, memory, bank=1 - bank, write=0)
-            some = [rng.sample(range(39), 2 + number % 2) for number in range(60)]
-            words = [[bit] for bit in range(39)] + some
-            for number, bits in enumerate(words):
-                flips = sum(1 << bit for bit in bits) << 39 * (number % 2)
-                content = memory.banks[1 - bank][1]
-                ctx.set(content, ctx.get(content) ^ flips)
-                for address in range(3):
-                    put(ctx, memory, address=address, shadow_address=address)
-                    for now, output in ((1 - bank, memory.intact), (bank, memory.shadow_intact)):
-                        ctx.set(memory.bank, now)
-                        await ctx.tick().repeat(2)
-                        assert ctx.get(output) == (address != 1)
-                ctx.set(content, ctx.get(content) ^ flips)
-
-    run(memory, drive)
+    for bank in range(2):
+        entries = [rng.getrandbits(64) for _ in range(3)]
+        for index, entry in enumerate(entries):
+            for word in range(2):
+                data = entry >> 32 * word & 0xFFFFFFFF
+                put(ctx, memory, bank=bank, write=1, index=index, word=word, data=data)
+                await ctx.tick()
+        put(ctx, memory, bank=1 - bank, write=0)
+        some = [rng.sample(range(39), 2 + number % 2) for number in range(60)]
+        words = [[bit] for bit in range(39)] + some
+        for number, bits in enumerate(words):
+            flips = sum(1 << bit for bit in bits) << 39 * (number % 2)
+            content = memory.banks[1 - bank][1]
+            ctx.set(content, ctx.get(content) ^ flips)
+            for address in range(3):
+                put(ctx, memory, address=address, shadow_address=address)
+                for now, output in ((1 - bank, memory.intact), (bank, memory.shadow_intact)):
+                    ctx.set(memory.bank, now)
+                    await ctx.tick().repeat(2)
+                    assert ctx.get(output) == (address != 1)
+            ctx.set(content, ctx.get(content) ^ flips)
 
 
 def test_rows_and_entries_come_with_what_their_check_bits_say():

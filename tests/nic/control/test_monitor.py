@@ -8,28 +8,23 @@ import pytest
 from multitree.nic.control.monitor import FaultMonitor, Watchdog
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.driver.formats import NO_PORT, UNKNOWN
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, plain, put, seeded
+from tests.hw.streams import put, run, seeded, simulation_of
+from tests.nic.blocks import SMALL, plain
 
 PORTS = SMALL.num_ports
 NOWHERE = {"op": 0, "port": NO_PORT, "at_port": NO_PORT, "row": UNKNOWN, "flow": UNKNOWN}
 
 
-def watch(stimulus, *, watchdog_cycles=10, first_arrival_cycles=25, cycles=100):
+@simulation_of(lambda: Watchdog())
+async def watch(ctx, block, stimulus, **limits):
     """The first cycle of a running collective with a code, and the code."""
-    block, found = Watchdog(), []
-
-    async def drive(ctx):
-        limits = {"watchdog_cycles": watchdog_cycles}
-        put(ctx, block, first_arrival_cycles=first_arrival_cycles, **limits)
-        for cycle in range(cycles):
-            put(ctx, block, **{"running": 1, "progress": 0, "arrived": 0} | stimulus(cycle))
-            _, _, code = await ctx.tick().sample(block.code)
-            if code:
-                found.append((cycle, code))
-
-    run(block, drive)
-    return found[0] if found else None
+    put(ctx, block, **{"watchdog_cycles": 10, "first_arrival_cycles": 25} | limits)
+    for cycle in range(100):
+        put(ctx, block, **{"running": 1, "progress": 0, "arrived": 0} | stimulus(cycle))
+        _, _, code = await ctx.tick().sample(block.code)
+        if code:
+            return cycle, code
+    return None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 25, 60])

@@ -12,8 +12,7 @@ from multitree.nic.driver.registers import (
     REGISTERS,
     TABLE_WINDOW,
 )
-from tests.hw.streams import run
-from tests.nic.blocks import put, seeded
+from tests.hw.streams import put, run, seeded, simulation_of
 
 DEPTH, FLOWS, PORTS = 12, 6, 3
 ACCESS = {register.name: register.access for register in REGISTERS.registers}
@@ -62,78 +61,64 @@ class Bus:
         put(self.ctx, self.block, locked=locked, start_waits=start_waits)
 
 
-def scenario(steps, process=None, **kinds):
-    """Run an async function of a bus, with a process of the block that goes on for ever."""
-    sizes = {"table_depth": DEPTH, "num_flows": FLOWS, "num_ports": PORTS}
-    block = RegisterFile(address_width=20, **sizes, **kinds)
-
-    async def drive(ctx):
-        await steps(Bus(ctx, block))
-
-    async def background(ctx):
-        await process(ctx, block)
-
-    run(block, drive, background=[] if process is None else [background])
+SIZES = {"address_width": 20, "table_depth": DEPTH, "num_flows": FLOWS, "num_ports": PORTS}
+scenario = simulation_of(lambda: RegisterFile(**SIZES), Bus)
+"""A test that is an async function of a bus."""
 
 
 @pytest.mark.parametrize(
     ("locked", "routes", "waves"), [(0, False, False), (1, False, True), (0, True, False)]
 )
-def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(locked, routes, waves):
-    async def steps(bus):
-        bus.state(locked, locked)
-        for number, name in enumerate(readable(shared=routes, waves=waves)):
-            seen = await bus.read(name)
-            assert (seen.data, seen.error) == (0xC0DE0000 + number, 0)
-            refused = await bus.write(name, 5)
-            assert refused.error and not refused.strobes
-            assert (await bus.read(name)).data == 0xC0DE0000 + number
+@simulation_of(lambda routes, waves: RegisterFile(**SIZES, routes=routes, waves=waves), Bus)
+async def test_what_is_read_is_the_status_of_that_register_and_cannot_be_written(
+    bus, locked, routes, waves
+):
+    bus.state(locked, locked)
+    for number, name in enumerate(readable(shared=routes, waves=waves)):
+        seen = await bus.read(name)
+        assert (seen.data, seen.error) == (0xC0DE0000 + number, 0)
+        refused = await bus.write(name, 5)
+        assert refused.error and not refused.strobes
+        assert (await bus.read(name)).data == 0xC0DE0000 + number
 
-    scenario(steps, routes=routes, waves=waves)
 
-
-def test_what_is_written_stays_and_strobes_its_own_register_only():
+@scenario
+async def test_what_is_written_stays_and_strobes_its_own_register_only(bus):
     rng = seeded(1)
-
-    async def steps(bus):
-        values = {name: rng.getrandbits(32) for name in writable()}
-        for number, (name, value) in enumerate(values.items()):
-            seen = await bus.write(name, value)
-            assert not seen.error
-            assert [(n, v) for n, v, _ in seen.strobes] == [("changed", 1 << number)]
-        for number, (name, value) in enumerate(values.items()):
-            seen = await bus.read(name)
-            assert (seen.data, seen.error, seen.strobes) == (value, 0, [])
-            assert bus.ctx.get(bus.block.config[number]) == value
-
-    scenario(steps)
+    values = {name: rng.getrandbits(32) for name in writable()}
+    for number, (name, value) in enumerate(values.items()):
+        seen = await bus.write(name, value)
+        assert not seen.error
+        assert [(n, v) for n, v, _ in seen.strobes] == [("changed", 1 << number)]
+    for number, (name, value) in enumerate(values.items()):
+        seen = await bus.read(name)
+        assert (seen.data, seen.error, seen.strobes) == (value, 0, [])
+        assert bus.ctx.get(bus.block.config[number]) == value
 
 
-def test_a_register_for_commands_only_is_refused_and_shows_nothing_when_read():
-    async def steps(bus):
-        names = [name for name, access in ACCESS.items() if access == "wo"]
-        assert names
-        for name in names:
-            await bus.write(name, ACKNOWLEDGE)
-            seen = await bus.read(name)
-            assert (seen.data, seen.error, seen.strobes) == (0, 1, [])
-
-    scenario(steps)
+@scenario
+async def test_a_register_for_commands_only_is_refused_and_shows_nothing_when_read(bus):
+    names = [name for name, access in ACCESS.items() if access == "wo"]
+    assert names
+    for name in names:
+        await bus.write(name, ACKNOWLEDGE)
+        seen = await bus.read(name)
+        assert (seen.data, seen.error, seen.strobes) == (0, 1, [])
 
 
 @pytest.mark.parametrize("start_waits", [0, 1])
-def test_settings_written_while_a_commit_or_start_waits_are_refused_and_unchanged(start_waits):
-    async def steps(bus):
-        for name in writable():
-            await bus.write(name, 3)
-        bus.state(1, start_waits)
-        for name in writable():
-            seen = await bus.write(name, 7)
-            free = name in ANYTIME
-            assert (seen.error, bool(seen.strobes)) == (not free, free)
-            assert (await bus.read(name)).data == (7 if free else 3)
-
-    scenario(steps)
+@scenario
+async def test_settings_written_while_a_commit_or_start_waits_are_refused_and_unchanged(
+    bus, start_waits
+):
+    for name in writable():
+        await bus.write(name, 3)
+    bus.state(1, start_waits)
+    for name in writable():
+        seen = await bus.write(name, 7)
+        free = name in ANYTIME
+        assert (seen.error, bool(seen.strobes)) == (not free, free)
+        assert (await bus.read(name)).data == (7 if free else 3)
 
 
 @pytest.mark.parametrize(
@@ -150,42 +135,41 @@ def test_settings_written_while_a_commit_or_start_waits_are_refused_and_unchange
         (COMMIT | START, 0, 0, False),
     ],
 )
-def test_a_command_is_given_once_or_refused(command, locked, start_waits, refused):
-    async def steps(bus):
-        bus.state(locked, start_waits)
-        seen = await bus.write("CONTROL", command)
-        assert seen.error == refused
-        given = [("command", command)] if not refused else []
-        assert [(name, value) for name, value, _ in seen.strobes] == given
-        assert (await bus.read("CONTROL")).error
-
-    scenario(steps)
+@scenario
+async def test_a_command_is_given_once_or_refused(bus, command, locked, start_waits, refused):
+    bus.state(locked, start_waits)
+    seen = await bus.write("CONTROL", command)
+    assert seen.error == refused
+    given = [("command", command)] if not refused else []
+    assert [(name, value) for name, value, _ in seen.strobes] == given
+    assert (await bus.read("CONTROL")).error
 
 
-def test_every_word_of_every_row_and_flow_is_written_where_it_belongs():
-    async def steps(bus):
-        for window, count, name in (
-            (TABLE_WINDOW, DEPTH, "table_write"),
-            (FLOW_WINDOW, FLOWS, "flow_write"),
-        ):
-            for index in range(count):
-                for word in range(window.words):
-                    data = index << 8 | word
-                    seen = await bus.access(window.address(index, word), data)
-                    assert not seen.error
-                    assert seen.strobes == [(name, 1, (index, word, data))]
-                    assert (await bus.access(window.address(index, word))).error, "write-only"
-
-    scenario(steps)
+@scenario
+async def test_every_word_of_every_row_and_flow_is_written_where_it_belongs(bus):
+    for window, count, name in (
+        (TABLE_WINDOW, DEPTH, "table_write"),
+        (FLOW_WINDOW, FLOWS, "flow_write"),
+    ):
+        for index in range(count):
+            for word in range(window.words):
+                data = index << 8 | word
+                seen = await bus.access(window.address(index, word), data)
+                assert not seen.error
+                assert seen.strobes == [(name, 1, (index, word, data))]
+                assert (await bus.access(window.address(index, word))).error, "write-only"
 
 
 @pytest.mark.parametrize("locked", [0, 1])
 def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_written(locked):
-    async def counters(ctx, block):
+    block = RegisterFile(**SIZES)
+
+    async def counters(ctx):
         async for _ in ctx.changed(block.index, block.word):
             ctx.set(block.counter, 0xC0DE00 + (ctx.get(block.index) << 4) + ctx.get(block.word))
 
-    async def steps(bus):
+    async def drive(ctx):
+        bus = Bus(ctx, block)
         bus.state(locked, locked)
         for port in range(PORTS):
             for word in range(PORT_WINDOW.words):
@@ -195,18 +179,16 @@ def test_every_counter_of_every_port_is_read_where_it_belongs_and_cannot_be_writ
                 refused = await bus.access(place, 1)
                 assert refused.error and not refused.strobes
 
-    scenario(steps, counters)
+    run(block, drive, background=[counters])
 
 
-def test_tables_written_while_a_commit_or_start_waits_are_refused():
-    async def steps(bus):
-        for start_waits in range(2):
-            bus.state(1, start_waits)
-            for window in (TABLE_WINDOW, FLOW_WINDOW):
-                seen = await bus.access(window.address(1), 1)
-                assert seen.error and not seen.strobes
-
-    scenario(steps)
+@scenario
+async def test_tables_written_while_a_commit_or_start_waits_are_refused(bus):
+    for start_waits in range(2):
+        bus.state(1, start_waits)
+        for window in (TABLE_WINDOW, FLOW_WINDOW):
+            seen = await bus.access(window.address(1), 1)
+            assert seen.error and not seen.strobes
 
 
 @pytest.mark.parametrize(
@@ -235,17 +217,14 @@ def test_tables_written_while_a_commit_or_start_waits_are_refused():
     ],
     ids=hex,
 )
-def test_what_does_not_exist_is_an_error_and_changes_nothing(address):
+@scenario
+async def test_what_does_not_exist_is_an_error_and_changes_nothing(bus, address):
     """A row or flow beyond the memory must not land on another one."""
-
-    async def steps(bus):
-        for data in (None, 0xFFFFFFFF):
-            seen = await bus.access(address, data)
-            assert seen.error and not seen.strobes
-        for name in writable():
-            assert (await bus.read(name)).data == 0
-
-    scenario(steps)
+    for data in (None, 0xFFFFFFFF):
+        seen = await bus.access(address, data)
+        assert seen.error and not seen.strobes
+    for name in writable():
+        assert (await bus.read(name)).data == 0
 
 
 def test_the_map_says_of_every_register_who_may_do_what():

@@ -4,39 +4,29 @@ import pytest
 
 from multitree.nic.control.monitor import FaultRelay
 from multitree.nic.driver.faults import FaultCode
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, put
+from tests.hw.streams import put, simulation_of
+from tests.nic.blocks import SMALL
 
 PORTS = SMALL.num_ports
 RANK = 0x1234
 TOLD = 77
 
 
-def reported_by(script, *, cycles=40):
+@simulation_of(lambda: FaultRelay(SMALL))
+async def reported_by(ctx, block, script):
     """What a relay tells, as (cycle, port, notice), and the last origin; `script` has inputs."""
-    block, said, script = FaultRelay(SMALL), [], dict(script)
-    origin = 0
-
-    async def drive(ctx):
-        nonlocal origin
-        put(ctx, block, rank=RANK, up=(1 << PORTS) - 1)
-        for cycle in range(cycles):
-            for name, value in script.get(cycle, {}).items():
-                if name == "received_fault":
-                    for port, word in value.items():
-                        ctx.set(block.received_fault[port], word)
-                else:
-                    ctx.set(getattr(block, name), value)
-            tell = ctx.get(block.send_fault)
-            ctx.set(block.fault_sent, tell)
-            said.extend(
-                (cycle, p, ctx.get(block.fault_record)) for p in range(PORTS) if tell >> p & 1
-            )
-            await ctx.tick()
-        origin = ctx.get(block.origin)
-
-    run(block, drive)
-    return said, origin
+    said = []
+    put(ctx, block, rank=RANK, up=(1 << PORTS) - 1)
+    for cycle in range(40):
+        inputs = dict(script.get(cycle, {}))
+        for port, word in inputs.pop("received_fault", {}).items():
+            ctx.set(block.received_fault[port], word)
+        put(ctx, block, **inputs)
+        tell = ctx.get(block.send_fault)
+        ctx.set(block.fault_sent, tell)
+        said += [(cycle, p, ctx.get(block.fault_record)) for p in range(PORTS) if tell >> p & 1]
+        await ctx.tick()
+    return said, ctx.get(block.origin)
 
 
 OWN = {"faulted": 1, "fault": {"code": FaultCode.FRAMING, "row": 3, "flow": 9, "at_port": 1}}

@@ -3,8 +3,8 @@
 import pytest
 
 from multitree.nic.control.tracker import DependencyTracker
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, put, seeded
+from tests.hw.streams import put, run, seeded, simulation_of
+from tests.nic.blocks import SMALL
 
 CLIENTS = 5
 PLACES = [
@@ -16,6 +16,9 @@ PLACES = [
 HOT = PLACES[::3]
 """Few enough places that they are asked for soon after they were reported, on all ports."""
 MOST = (1 << SMALL.count_width) - 1
+
+
+on_a_tracker = simulation_of(lambda: DependencyTracker(SMALL, num_clients=CLIENTS))
 
 
 class Model:
@@ -59,42 +62,38 @@ async def ask(ctx, query, place, cycles=CLIENTS + 2):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_every_answer_is_the_count_of_the_cycle_before(seed):
+@on_a_tracker
+async def test_every_answer_is_the_count_of_the_cycle_before(ctx, tracker, seed):
     rng = seeded(seed)
-    tracker, model = DependencyTracker(SMALL, num_clients=CLIENTS), Model()
+    model = Model()
     answers = 0
-
-    async def drive(ctx):
-        nonlocal answers
-        questions, stood = [None] * CLIENTS, [None] * CLIENTS
-        before = dict.fromkeys(PLACES, 0)
-        for _ in range(1200):
-            arrivals = {}
-            for port in range(SMALL.num_ports):
-                if rng.random() < 0.3:
-                    place = rng.choice(HOT)
-                    arrivals[port, *place[1:]] = rng.randrange(1, MOST + 1)
-            await report(ctx, tracker, arrivals)
-            for client, query in enumerate(tracker.queries):
-                if questions[client] is None and rng.random() < 0.3:
-                    questions[client] = rng.choice(HOT)
-                    port, op, flow = questions[client]
-                    put(ctx, query, valid=1, port=port, op=op, flow=flow)
-                elif rng.random() < 0.2:
-                    questions[client] = None
-                    ctx.set(query.valid, 0)
-            outputs = [v for q in tracker.queries for v in (q.answered, q.count)]
-            _, _, *values = await ctx.tick().sample(*outputs)
-            for client, place in enumerate(stood):
-                if place is not None and values[2 * client]:
-                    assert values[2 * client + 1] == before[place]
-                    answers += 1
-            stood = list(questions)
-            for place, count in arrivals.items():
-                model.report(place, count, 0)
-            before = {place: model.count(place, 0) for place in PLACES}
-
-    run(tracker, drive)
+    questions, stood = [None] * CLIENTS, [None] * CLIENTS
+    before = dict.fromkeys(PLACES, 0)
+    for _ in range(1200):
+        arrivals = {}
+        for port in range(SMALL.num_ports):
+            if rng.random() < 0.3:
+                place = rng.choice(HOT)
+                arrivals[port, *place[1:]] = rng.randrange(1, MOST + 1)
+        await report(ctx, tracker, arrivals)
+        for client, query in enumerate(tracker.queries):
+            if questions[client] is None and rng.random() < 0.3:
+                questions[client] = rng.choice(HOT)
+                port, op, flow = questions[client]
+                put(ctx, query, valid=1, port=port, op=op, flow=flow)
+            elif rng.random() < 0.2:
+                questions[client] = None
+                ctx.set(query.valid, 0)
+        outputs = [v for q in tracker.queries for v in (q.answered, q.count)]
+        _, _, *values = await ctx.tick().sample(*outputs)
+        for client, place in enumerate(stood):
+            if place is not None and values[2 * client]:
+                assert values[2 * client + 1] == before[place]
+                answers += 1
+        stood = list(questions)
+        for place, count in arrivals.items():
+            model.report(place, count, 0)
+        before = {place: model.count(place, 0) for place in PLACES}
     assert answers > 300
 
 
@@ -150,79 +149,66 @@ def test_an_old_report_is_read_in_turn_while_everybody_asks():
 
 
 @pytest.mark.parametrize("phase", [0, 1])
-def test_a_new_collective_reads_as_zero_until_it_reports_itself(phase):
-    tracker = DependencyTracker(SMALL, num_clients=CLIENTS)
-
-    async def drive(ctx):
-        ctx.set(tracker.phase, phase)
-        for place in PLACES:
-            await report(ctx, tracker, {place: 7})
-            await ctx.tick()
-        await report(ctx, tracker, {})
-        assert [(await ask(ctx, tracker.queries[3], place))[0] for place in PLACES] == [
-            7 for _ in PLACES
-        ]
-        ctx.set(tracker.phase, 1 - phase)
-        await report(ctx, tracker, {PLACES[4]: 2})
+@on_a_tracker
+async def test_a_new_collective_reads_as_zero_until_it_reports_itself(ctx, tracker, phase):
+    ctx.set(tracker.phase, phase)
+    for place in PLACES:
+        await report(ctx, tracker, {place: 7})
         await ctx.tick()
-        await report(ctx, tracker, {})
-        expected = [2 if place == PLACES[4] else 0 for place in PLACES]
-        assert [(await ask(ctx, tracker.queries[0], place))[0] for place in PLACES] == expected
-
-    run(tracker, drive)
+    await report(ctx, tracker, {})
+    found = [(await ask(ctx, tracker.queries[3], place))[0] for place in PLACES]
+    assert found == [7] * len(PLACES)
+    ctx.set(tracker.phase, 1 - phase)
+    await report(ctx, tracker, {PLACES[4]: 2})
+    await ctx.tick()
+    await report(ctx, tracker, {})
+    expected = [2 if place == PLACES[4] else 0 for place in PLACES]
+    assert [(await ask(ctx, tracker.queries[0], place))[0] for place in PLACES] == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bank", [0, 1])
-def test_a_clear_leaves_zeros_in_the_other_bank_and_this_one_as_it_is(bank):
-    tracker = DependencyTracker(SMALL, num_clients=CLIENTS)
+@on_a_tracker
+async def test_a_clear_leaves_zeros_in_the_other_bank_and_this_one_as_it_is(ctx, tracker, bank):
     rng = seeded(bank)
-
-    async def drive(ctx):
-        for phase in range(2):
-            ctx.set(tracker.phase, phase)
-            for used in range(2):
-                ctx.set(tracker.bank, used)
-                for place in PLACES:
-                    await report(ctx, tracker, {place: MOST - used})
-                    await ctx.tick()
-                await report(ctx, tracker, {})
-            put(ctx, tracker, clear=1, bank=bank)
-            await ctx.tick()
-            ctx.set(tracker.clear, 0)
-            cycles, arrivals, counts = 0, 0, dict.fromkeys(PLACES, MOST - bank)
-            while ctx.get(tracker.clearing):
-                # What comes in meanwhile counts, and only holds the clearing up.
-                place, comes = rng.choice(PLACES), rng.random() < 0.4
-                await report(ctx, tracker, {place: 5} if comes else {})
-                counts |= {place: 5} if comes else {}
-                await ctx.tick()
-                cycles += 1
-                arrivals += comes
-            await report(ctx, tracker, {})
-            assert arrivals and cycles == 2 * SMALL.num_flows + arrivals
+    for phase in range(2):
+        ctx.set(tracker.phase, phase)
+        for used in range(2):
+            ctx.set(tracker.bank, used)
             for place in PLACES:
-                assert (await ask(ctx, tracker.queries[1], place))[0] == counts[place]
-            ctx.set(tracker.bank, 1 - bank)
-            for read_phase in range(2):
-                ctx.set(tracker.phase, read_phase)
-                for place in PLACES:
-                    assert (await ask(ctx, tracker.queries[1], place))[0] == 0
-
-    run(tracker, drive)
-
-
-def test_ports_that_report_in_the_same_cycle_are_all_counted():
-    tracker = DependencyTracker(SMALL, num_clients=CLIENTS)
-
-    async def drive(ctx):
-        places = [(port, port % 2, 3) for port in range(SMALL.num_ports)]
-        await report(ctx, tracker, {place: 10 + place[0] for place in places})
+                await report(ctx, tracker, {place: MOST - used})
+                await ctx.tick()
+            await report(ctx, tracker, {})
+        put(ctx, tracker, clear=1, bank=bank)
         await ctx.tick()
+        ctx.set(tracker.clear, 0)
+        cycles, arrivals, counts = 0, 0, dict.fromkeys(PLACES, MOST - bank)
+        while ctx.get(tracker.clearing):
+            # What comes in meanwhile counts, and only holds the clearing up.
+            place, comes = rng.choice(PLACES), rng.random() < 0.4
+            await report(ctx, tracker, {place: 5} if comes else {})
+            counts |= {place: 5} if comes else {}
+            await ctx.tick()
+            cycles += 1
+            arrivals += comes
         await report(ctx, tracker, {})
-        for place in places:
-            found, first = await ask(ctx, tracker.queries[2], place)
-            assert found == 10 + place[0]
-            assert first == 2, "alone, a client is answered two cycles after its question"
+        assert arrivals and cycles == 2 * SMALL.num_flows + arrivals
+        for place in PLACES:
+            assert (await ask(ctx, tracker.queries[1], place))[0] == counts[place]
+        ctx.set(tracker.bank, 1 - bank)
+        for read_phase in range(2):
+            ctx.set(tracker.phase, read_phase)
+            for place in PLACES:
+                assert (await ask(ctx, tracker.queries[1], place))[0] == 0
 
-    run(tracker, drive)
+
+@on_a_tracker
+async def test_ports_that_report_in_the_same_cycle_are_all_counted(ctx, tracker):
+    places = [(port, port % 2, 3) for port in range(SMALL.num_ports)]
+    await report(ctx, tracker, {place: 10 + place[0] for place in places})
+    await ctx.tick()
+    await report(ctx, tracker, {})
+    for place in places:
+        found, first = await ask(ctx, tracker.queries[2], place)
+        assert found == 10 + place[0]
+        assert first == 2, "alone, a client is answered two cycles after its question"

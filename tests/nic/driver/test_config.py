@@ -32,34 +32,23 @@ UNEVEN = Config(
 )
 
 
+OUT_OF_RANGE = {
+    "num_ports": (0, 9),
+    "flit_bytes": (4, 12, 128),
+    "table_depth": (1, 65537),
+    "num_flows": (0, 4097),
+    "buffer_flits": (3, 65537),
+    "submessage_flits": (1, 24, 2048),
+    "memory_queue_flits": (3, 1025),
+    "address_width": (3, 33),
+    "num_classes": (-1, 3),
+    "max_children": (0, 65),
+    "wave_width": (-1, 17),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("num_ports", 0),
-        ("num_ports", 9),
-        ("flit_bytes", 4),
-        ("flit_bytes", 12),
-        ("flit_bytes", 128),
-        ("table_depth", 1),
-        ("table_depth", 65537),
-        ("num_flows", 0),
-        ("num_flows", 4097),
-        ("buffer_flits", 3),
-        ("buffer_flits", 65537),
-        ("submessage_flits", 1),
-        ("submessage_flits", 24),
-        ("submessage_flits", 2048),
-        ("memory_queue_flits", 3),
-        ("memory_queue_flits", 1025),
-        ("address_width", 3),
-        ("address_width", 33),
-        ("num_classes", -1),
-        ("num_classes", 3),
-        ("max_children", 0),
-        ("max_children", 65),
-        ("wave_width", -1),
-        ("wave_width", 17),
-    ],
+    ("name", "value"), [(name, value) for name, values in OUT_OF_RANGE.items() for value in values]
 )
 def test_a_size_out_of_range_is_an_error_that_names_it(name, value):
     with pytest.raises(ValueError, match=f"Config {name} must be .*, not {value}"):

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from multitree.hw.check_bits import parity_width
 from multitree.nic.driver.config import Config
-from tests.hw.streams import go
-from tests.nic.blocks import SMALL, seeded
+from tests.hw.streams import go, seeded
+from tests.nic.blocks import SMALL
 
 __all__ = ["FORWARDING", "PortModel", "encoded", "ports"]
 

@@ -6,8 +6,8 @@ import pytest
 
 from multitree.nic.forward.chunk_finder import ChunkFinder
 from multitree.nic.forward.positions import position_width
-from tests.hw.streams import PATTERNS, go, receive, run, send
-from tests.nic.blocks import plain, seeded, start
+from tests.hw.streams import PATTERNS, go, receive, run, seeded, send
+from tests.nic.blocks import plain, start
 from tests.nic.forward.ports import FORWARDING
 from tests.nic.memory import tracker
 

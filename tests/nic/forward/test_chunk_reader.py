@@ -3,8 +3,7 @@
 import pytest
 
 from multitree.nic.forward.chunk_reader import LocalReader, MergedQueue
-from tests.hw.streams import PATTERNS, go, receive, run, send
-from tests.nic.blocks import seeded
+from tests.hw.streams import PATTERNS, go, put, receive, run, seeded, send, simulation_of
 from tests.nic.forward.ports import FORWARDING, encoded
 from tests.nic.memory import latencies, reader
 
@@ -77,13 +76,10 @@ def test_flits_of_both_sources_leave_in_order_whenever_they_come(stall_reads, st
         reads, kept, moves, asked = [], None, go(stall_reads, 1), 0
         while taken < len(flits):
             may = asked < len(flits) and asked - taken < ROOM and rng.random() < 0.7
-            ctx.set(block.asked, may)
-            ctx.set(block.of_kept, may and kinds[asked])
-            ctx.set(block.kept_valid, kept is not None)
+            put(ctx, block, asked=may, of_kept=may and kinds[asked], kept_valid=kept is not None)
             ctx.set(block.kept, encoded(kept or 0))
             comes = bool(reads) and next(moves)
-            ctx.set(block.read_valid, comes)
-            ctx.set(block.read, reads.pop(0) if comes else 0)
+            put(ctx, block, read_valid=comes, read=reads.pop(0) if comes else 0)
             kept = None
             if may:
                 if kinds[asked]:
@@ -108,36 +104,25 @@ def test_flits_of_both_sources_leave_in_order_whenever_they_come(stall_reads, st
     assert got == flits
 
 
-def test_a_kept_flit_whose_bits_have_flipped_is_reported_when_it_was_taken():
-    block = MergedQueue(FORWARDING)
+@simulation_of(lambda: MergedQueue(FORWARDING))
+async def test_a_kept_flit_whose_bits_have_flipped_is_reported_when_it_was_taken(ctx, block):
     seen = []
-
-    async def process(ctx):
-        ctx.set(block.o.ready, 1)
-        for cycle in range(12):
-            ctx.set(block.asked, cycle in (0, 4))
-            ctx.set(block.of_kept, 1)
-            ctx.set(block.kept_valid, cycle in (1, 5))
-            ctx.set(block.kept, encoded(77) ^ (1 << 3 if cycle == 5 else 0))
-            await ctx.tick()
-            seen.append(ctx.get(block.state_error))
-
-    run(block, process)
+    ctx.set(block.o.ready, 1)
+    for cycle in range(12):
+        put(ctx, block, asked=cycle in (0, 4), of_kept=1, kept_valid=cycle in (1, 5))
+        ctx.set(block.kept, encoded(77) ^ (1 << 3 if cycle == 5 else 0))
+        await ctx.tick()
+        seen.append(ctx.get(block.state_error))
     assert sum(seen) == 1 and seen.index(1) > 4
 
 
-def test_one_kept_flit_per_cycle_leaves_a_cycle_behind_what_comes():
-    block, taken = MergedQueue(FORWARDING), []
-
-    async def process(ctx):
-        ctx.set(block.o.ready, 1)
-        ctx.set(block.of_kept, 1)
-        for cycle in range(30):
-            ctx.set(block.asked, cycle < 10)
-            ctx.set(block.kept_valid, 1 <= cycle < 11)
-            ctx.set(block.kept, encoded(cycle))
-            _, _, valid = await ctx.tick().sample(block.o.valid)
-            taken.extend([cycle] * valid)
-
-    run(block, process)
+@simulation_of(lambda: MergedQueue(FORWARDING))
+async def test_one_kept_flit_per_cycle_leaves_a_cycle_behind_what_comes(ctx, block):
+    taken = []
+    ctx.set(block.o.ready, 1)
+    ctx.set(block.of_kept, 1)
+    for cycle in range(30):
+        put(ctx, block, asked=cycle < 10, kept_valid=1 <= cycle < 11, kept=encoded(cycle))
+        _, _, valid = await ctx.tick().sample(block.o.valid)
+        taken.extend([cycle] * valid)
     assert taken == list(range(2, 12))

@@ -7,8 +7,8 @@ import pytest
 from multitree.nic.forward.chunk_reader import ChunkReader
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.topology.collectives import Op
-from tests.hw.streams import PATTERNS, go, receive, run, send
-from tests.nic.blocks import plain, seeded, start
+from tests.hw.streams import PATTERNS, go, receive, run, seeded, send
+from tests.nic.blocks import plain, start
 from tests.nic.forward.ports import FORWARDING, PortModel, ports
 from tests.nic.forward.test_chunk_finder import beginning
 from tests.nic.memory import latencies, reader, tracker

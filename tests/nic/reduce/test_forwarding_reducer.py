@@ -6,8 +6,8 @@ import pytest
 
 from multitree.hw.lanes import DType
 from multitree.nic.reduce.forwarding_reducer import ForwardingReducer
-from tests.hw.streams import PATTERNS, go, run, send
-from tests.nic.blocks import seeded, start
+from tests.hw.streams import PATTERNS, go, run, seeded, send
+from tests.nic.blocks import start
 from tests.nic.forward.flips import flipping, recorded
 from tests.nic.forward.messages import Messages, scripted
 from tests.nic.forward.ports import FORWARDING, encoded, ports

@@ -8,8 +8,8 @@ from ml_dtypes import bfloat16
 
 from multitree.hw.lanes import DType
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
-from tests.hw.streams import PATTERNS, go, run, send
-from tests.nic.blocks import SMALL, seeded
+from tests.hw.streams import PATTERNS, go, put, run, seeded, send, simulation_of
+from tests.nic.blocks import SMALL
 from tests.nic.memory import latencies, reader, writer
 
 S = SMALL.submessage_flits
@@ -81,8 +81,7 @@ def simulate(
     read, write = timing or (latencies(rng, 30), latencies(rng, 30))
 
     async def give(ctx):
-        ctx.set(block.dtype, dtype)
-        ctx.set(block.maximum, maximum)
+        put(ctx, block, dtype=dtype, maximum=maximum)
         await send(ctx, block.items, items, go(stalls[0], f"{seed} items"), seen.times)
 
     async def watch(ctx):
@@ -206,8 +205,7 @@ def test_reports_follow_acknowledgements_of_the_last_write(seed):
             room = ctx.get(block.room)
             assert room or outstanding
             taken = given < len(ends) and room and rng.random() < 0.6
-            ctx.set(block.taken, taken)
-            ctx.set(block.end, ends[given] if taken else rng.randrange(2))
+            put(ctx, block, taken=taken, end=ends[given] if taken else rng.randrange(2))
             ack = bool(outstanding) and rng.random() < (0.2 if cycle % 100 < 60 else 0.9)
             ctx.set(block.ack, ack)
             if ack:
@@ -238,22 +236,18 @@ def test_reports_follow_acknowledgements_of_the_last_write(seed):
     run(block, drive, give_marks)
 
 
-def test_never_more_writes_are_outstanding_than_it_can_count():
-    block = Acknowledger(SMALL)
-
-    async def drive(ctx):
-        taken = 0
-        for _ in range(3 * SMALL.memory_queue_flits):
-            room = ctx.get(block.room)
-            ctx.set(block.taken, room)
-            taken += room
-            await ctx.tick()
-        assert taken == SMALL.memory_queue_flits
-        for _ in range(taken):
-            ctx.set(block.ack, 1)
-            await ctx.tick()
-        ctx.set(block.ack, 0)
-        await ctx.tick().repeat(5)
-        assert ctx.get(block.idle) and ctx.get(block.room)
-
-    run(block, drive)
+@simulation_of(lambda: Acknowledger(SMALL))
+async def test_never_more_writes_are_outstanding_than_it_can_count(ctx, block):
+    taken = 0
+    for _ in range(3 * SMALL.memory_queue_flits):
+        room = ctx.get(block.room)
+        ctx.set(block.taken, room)
+        taken += room
+        await ctx.tick()
+    assert taken == SMALL.memory_queue_flits
+    for _ in range(taken):
+        ctx.set(block.ack, 1)
+        await ctx.tick()
+    ctx.set(block.ack, 0)
+    await ctx.tick().repeat(5)
+    assert ctx.get(block.idle) and ctx.get(block.room)

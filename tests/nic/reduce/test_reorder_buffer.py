@@ -4,8 +4,7 @@ import pytest
 
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.reduce.reorder_buffer import ReorderBuffer
-from tests.hw.streams import go, receive, run
-from tests.nic.blocks import put, seeded
+from tests.hw.streams import go, put, receive, run, seeded
 from tests.nic.memory import latencies, reader
 from tests.nic.receive.shared_receivers import BASE, CONFIG, flow_entry
 
@@ -24,8 +23,7 @@ def test_a_contribution_comes_from_its_slot_and_goes_to_its_chunk(stall):
         put(ctx, block.run, running=1, window_base=BASE)
         put(ctx, block.lookup, granted=1, intact=1, entry=FLOW_ENTRY.const(entry))
         for order in (2, 1):
-            ctx.set(block.jobs.payload, {"flow": 1, "order": order})
-            ctx.set(block.jobs.valid, 1)
+            put(ctx, block.jobs, payload={"flow": 1, "order": order}, valid=1)
             await ctx.tick().until(block.jobs.ready)
             ctx.set(block.jobs.valid, 0)
             got.extend(await receive(ctx, block.items, SIZE, go(stall, order)))

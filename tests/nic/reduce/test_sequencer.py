@@ -8,8 +8,7 @@ import pytest
 from multitree.nic.driver.config import Config
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
-from tests.hw.streams import go, run
-from tests.nic.blocks import put, seeded
+from tests.hw.streams import go, put, run, seeded
 
 CONFIG = Config(num_ports=3, num_classes=1, num_flows=5, max_children=6, memory_queue_flits=4)
 REDUCE, GATHER = 0, 1

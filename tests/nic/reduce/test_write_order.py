@@ -3,8 +3,7 @@
 import pytest
 
 from multitree.nic.reduce.forwarding_reducer import WriteOrder
-from tests.hw.streams import go, run, send
-from tests.nic.blocks import seeded
+from tests.hw.streams import go, put, run, seeded, send
 from tests.nic.forward.ports import FORWARDING
 
 
@@ -36,8 +35,7 @@ def test_a_flit_may_go_once_the_flit_before_it_is_acknowledged_and_then_at_once(
                     await tick(ctx)
                 if message["tracked"]:
                     assert acknowledged[message["need_port"]] > message["position"] + k
-                ctx.set(block.moved, 1)
-                ctx.set(block.last, k == message["size"] - 1)
+                put(ctx, block, moved=1, last=k == message["size"] - 1)
                 await tick(ctx)
                 ctx.set(block.moved, 0)
                 moves.append(k)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from multitree.hw.link.link import Kind
 from multitree.nic.send.sender import ForwardingSender
-from tests.hw.streams import go, receive, run, send
-from tests.nic.blocks import plain, seeded, start
+from tests.hw.streams import go, receive, run, seeded, send
+from tests.nic.blocks import plain, start
 from tests.nic.forward.messages import scripted
 from tests.nic.forward.ports import FORWARDING, ports
 from tests.nic.memory import latencies, reader, tracker

@@ -14,8 +14,8 @@ from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, ROW
 from multitree.nic.send.fetcher import Fetcher
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
-from tests.hw.streams import PATTERNS, go, run
-from tests.nic.blocks import SMALL, entry, load, plain, put, row, seeded, start
+from tests.hw.streams import PATTERNS, go, put, run, seeded
+from tests.nic.blocks import SMALL, entry, load, plain, row, start
 
 PORTS, DEPTH = SMALL.num_ports, SMALL.table_depth
 FORWARDS = replace(SMALL, forward_flits=32)
@@ -33,8 +33,8 @@ class Bench(Elaboratable):
     def __init__(self, config):
         forwards = config.forward_flits > 0
         self.fetcher = (PipelinedFetcher if forwards else Fetcher)(config)
-        self.table = TableMemory(SMALL)
-        self.flows = FlowMemory(SMALL, num_clients=2 - forwards)
+        self.table = TableMemory(config)
+        self.flows = FlowMemory(config, num_clients=2 - forwards)
 
     def elaborate(self, platform):
         """Wire them as the core does."""

@@ -4,61 +4,37 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from amaranth import Elaboratable, Module
-from amaranth.lib import data, wiring
 
-from multitree.nic.control.memories import FlowMemory, TableMemory
-from multitree.nic.layouts import FLOW_ENTRY, SHARED_FLOW, SHARED_ROW
-from multitree.nic.send.fetcher import Fetcher
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, load, plain, put, seeded, start
+from multitree.nic.layouts import FLOW_ENTRY, SHARED_ROW
+from tests.hw.streams import put, seeded, simulation_of
+from tests.nic.blocks import SMALL, load, plain, start
+from tests.nic.receive.shared_receivers import flow_entry
+from tests.nic.send.test_fetcher import the_bench
 
 SHARED = replace(SMALL, flit_bytes=16, num_classes=2)
 ROUTED = ("order", "vc_class", "step", "route")
 
 
-class Bench(Elaboratable):
-    """A fetcher with its memories."""
-
-    def __init__(self):
-        self.fetcher = Fetcher(SHARED)
-        self.table, self.flows = TableMemory(SHARED), FlowMemory(SHARED, num_clients=1)
-
-    def elaborate(self, platform):
-        """Wire them as the core does."""
-        m = Module()
-        fetcher, table = self.fetcher, self.table
-        m.submodules += [fetcher, table, self.flows]
-        m.d.comb += [table.address.eq(fetcher.address), fetcher.row.eq(table.row)]
-        m.d.comb += fetcher.row_intact.eq(table.intact)
-        wiring.connect(m, fetcher.lookup, self.flows.lookups[0])
-        return m
-
-
-def fetched(rows, flows, header_only):
+@simulation_of(lambda: the_bench(SHARED))
+async def fetched(ctx, bench, rows, flows, header_only):
     """Jobs of each port in the order in which they are taken."""
-    bench, jobs = Bench(), [[] for _ in range(SHARED.num_ports)]
-    fetcher = bench.fetcher
-
-    async def drive(ctx):
-        entries = [data.Const(FLOW_ENTRY, SHARED_FLOW.const(f).as_value().value) for f in flows]
-        await load(ctx, bench.table, SHARED_ROW, [SHARED_ROW.const(fields) for fields in rows])
-        await load(ctx, bench.flows, FLOW_ENTRY, entries)
-        start(ctx, fetcher, num_rows=len(rows), num_flows=len(flows), header_only=header_only)
-        put(ctx, fetcher, start=1)
-        for port in fetcher.jobs:
-            ctx.set(port.ready, 1)
-        outputs = [v for port in fetcher.jobs for v in (port.valid, port.payload)]
-        for _ in range(20 * (len(rows) + 1)):
-            _, _, fault, *taken = await ctx.tick().sample(fetcher.fault, *outputs)
-            assert not fault
-            put(ctx, fetcher, start=0)
-            for number, (valid, job) in enumerate(zip(taken[::2], taken[1::2], strict=True)):
-                if valid:
-                    jobs[number].append(plain(job))
-        assert not ctx.get(fetcher.busy)
-
-    run(bench, drive)
+    fetcher, jobs = bench.fetcher, [[] for _ in range(SHARED.num_ports)]
+    entries = [flow_entry(**f) for f in flows]
+    await load(ctx, bench.table, SHARED_ROW, [SHARED_ROW.const(fields) for fields in rows])
+    await load(ctx, bench.flows, FLOW_ENTRY, entries)
+    start(ctx, fetcher, num_rows=len(rows), num_flows=len(flows), header_only=header_only)
+    put(ctx, fetcher, start=1)
+    for port in fetcher.jobs:
+        ctx.set(port.ready, 1)
+    outputs = [v for port in fetcher.jobs for v in (port.valid, port.payload)]
+    for _ in range(20 * (len(rows) + 1)):
+        _, _, fault, *taken = await ctx.tick().sample(fetcher.fault, *outputs)
+        assert not fault
+        put(ctx, fetcher, start=0)
+        for number, (valid, job) in enumerate(zip(taken[::2], taken[1::2], strict=True)):
+            if valid:
+                jobs[number].append(plain(job))
+    assert not ctx.get(fetcher.busy)
     return jobs
 
 

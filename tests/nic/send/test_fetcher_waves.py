@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from multitree.nic.driver.faults import FaultCode
-from tests.hw.streams import PATTERNS
-from tests.nic.blocks import SMALL, seeded
+from tests.hw.streams import PATTERNS, seeded
+from tests.nic.blocks import SMALL
 from tests.nic.send.test_fetcher import DEPTH, expected_jobs, random_table, simulate, without_need
 
 REPEATS = replace(SMALL, wave_width=4)

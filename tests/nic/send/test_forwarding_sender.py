@@ -3,8 +3,7 @@
 import pytest
 
 from multitree.hw.link.link import Kind
-from tests.hw.streams import PATTERNS
-from tests.nic.blocks import seeded
+from tests.hw.streams import PATTERNS, seeded
 from tests.nic.forward.messages import Messages
 from tests.nic.forward.ports import FORWARDING
 from tests.nic.memory import latencies

@@ -6,8 +6,8 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.faults import Awaited
 from multitree.nic.forward.positions import kept_width
 from multitree.nic.send.sender import ForwardingSender
-from tests.hw.streams import go, run, send
-from tests.nic.blocks import plain, seeded, start
+from tests.hw.streams import go, put, run, seeded, send
+from tests.nic.blocks import plain, start
 from tests.nic.forward.flips import flipping, recorded
 from tests.nic.forward.messages import Messages, scripted
 from tests.nic.forward.ports import FORWARDING
@@ -35,8 +35,7 @@ def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_
             running = not 75 <= cycle < 100
             start(ctx, block, window_base=BASE, cut_through=1, running=running)
             # A job that comes before its collective runs is taken once, and then.
-            ctx.set(block.jobs.valid, cycle == 5 or 90 <= cycle <= 100)
-            ctx.set(block.jobs.payload, job)
+            put(ctx, block.jobs, valid=cycle == 5 or 90 <= cycle <= 100, payload=job)
             flits = block.flits
             _, _, now, sent, flit = await ctx.tick().sample(block.idle, flits.valid, flits.payload)
             idle.append(now)
@@ -64,8 +63,7 @@ def test_it_is_not_idle_between_messages_without_payload(ready):
         start(ctx, block)
         for cycle in range(30):
             ctx.set(block.flits.ready, cycle >= ready)
-            ctx.set(block.jobs.valid, cycle < 2)
-            ctx.set(block.jobs.payload, jobs[min(cycle, 1)])
+            put(ctx, block.jobs, valid=cycle < 2, payload=jobs[min(cycle, 1)])
             flits = block.flits
             _, _, now, *moves = await ctx.tick().sample(block.idle, flits.valid, flits.ready)
             idle.append(now)
@@ -89,8 +87,7 @@ def test_it_stops_at_once_when_no_collective_runs_any_more(stop):
         for cycle in range(100):
             running = cycle < stop
             start(ctx, block, cut_through=1, running=running, faulted=not running)
-            ctx.set(block.jobs.valid, cycle < 2)
-            ctx.set(block.jobs.payload, jobs[min(cycle, 1)])
+            put(ctx, block.jobs, valid=cycle < 2, payload=jobs[min(cycle, 1)])
             _, _, valid = await ctx.tick().sample(block.flits.valid)
             sent.append(valid)
 

@@ -4,41 +4,36 @@ import pytest
 
 from multitree.nic.driver.config import Config
 from multitree.nic.send.rows import StepCounter, WaveOffset
-from tests.hw.streams import run
-from tests.nic.blocks import SMALL, put, seeded, start
+from tests.hw.streams import put, seeded, simulation_of
+from tests.nic.blocks import SMALL, start
 
 FETCH_CYCLES = 3
 """Cycles from a row that went to the next one in hand, as the fetcher has them."""
 
 
-def simulate(rows, *, step_cycles, lockstep=1, blocked=()):
+@simulation_of(lambda: StepCounter(SMALL))
+async def simulate(ctx, block, rows, *, step_cycles, lockstep=1, blocked=()):
     """For each row (step, nop) the cycle it went in, counted from the start, and the step then.
 
     Rows are in hand one at a time; a row of index in `blocked` goes so many cycles after it may,
     as if its port's queue were full.
     """
-    block, went = StepCounter(SMALL), []
-    blocked = dict(blocked)
-
-    async def drive(ctx):
-        start(ctx, block, lockstep=lockstep, step_cycles=step_cycles)
-        ctx.set(block.start, 1)
-        await ctx.tick()
-        ctx.set(block.start, 0)
-        cycle = 0
-        for index, (step, nop) in enumerate(rows):
-            await ctx.tick().repeat(FETCH_CYCLES)
-            cycle += FETCH_CYCLES
-            put(ctx, block, row_valid=1, row_step=step, nop=nop)
-            waits, go = blocked.get(index, 0), 0
-            while not go or waits >= 0:
-                _, _, go, reached = await ctx.tick().sample(block.go, block.step)
-                cycle += 1
-                waits -= go
-            went.append((cycle - 1, reached))
-            ctx.set(block.row_valid, 0)
-
-    run(block, drive)
+    went, cycle = [], 0
+    start(ctx, block, lockstep=lockstep, step_cycles=step_cycles)
+    ctx.set(block.start, 1)
+    await ctx.tick()
+    ctx.set(block.start, 0)
+    for index, (step, nop) in enumerate(rows):
+        await ctx.tick().repeat(FETCH_CYCLES)
+        cycle += FETCH_CYCLES
+        put(ctx, block, row_valid=1, row_step=step, nop=nop)
+        waits, goes = dict(blocked).get(index, 0), 0
+        while not goes or waits >= 0:
+            _, _, goes, reached = await ctx.tick().sample(block.go, block.step)
+            cycle += 1
+            waits -= goes
+        went.append((cycle - 1, reached))
+        ctx.set(block.row_valid, 0)
     return went
 
 
@@ -92,47 +87,42 @@ def test_the_step_has_all_bits_of_a_rows():
     assert [step for _, step in went] == [0, 65_535]
 
 
-def test_a_start_begins_at_step_0_again():
-    block = StepCounter(SMALL)
-
-    async def drive(ctx):
-        start(ctx, block, lockstep=1, step_cycles=10)
-        for _ in range(2):
-            ctx.set(block.start, 1)
+@simulation_of(lambda: StepCounter(SMALL))
+async def test_a_start_begins_at_step_0_again(ctx, block):
+    start(ctx, block, lockstep=1, step_cycles=10)
+    for _ in range(2):
+        ctx.set(block.start, 1)
+        await ctx.tick()
+        put(ctx, block, start=0, row_valid=1, row_step=3)
+        for cycle in range(35):
+            assert ctx.get(block.step) == min(3, cycle // 10)
+            assert ctx.get(block.go) == (cycle >= 30)
             await ctx.tick()
-            put(ctx, block, start=0, row_valid=1, row_step=3)
-            for cycle in range(35):
-                assert ctx.get(block.step) == min(3, cycle // 10)
-                assert ctx.get(block.go) == (cycle >= 30)
-                await ctx.tick()
-
-    run(block, drive)
 
 
 @pytest.mark.parametrize(("address_width", "wave_width"), [(4, 1), (10, 3), (24, 11), (31, 1)])
-def test_a_wave_begins_its_number_of_strides_behind_the_first_or_beyond_all_addresses(
-    address_width, wave_width
+@simulation_of(
+    lambda address_width, wave_width: WaveOffset(
+        Config(address_width=address_width, wave_width=wave_width)
+    )
+)
+async def test_a_wave_begins_its_number_of_strides_behind_the_first_or_beyond_all_addresses(
+    ctx, block, address_width, wave_width
 ):
     rng = seeded(address_width)
-    block = WaveOffset(Config(address_width=address_width, wave_width=wave_width))
     end, reported = 1 << address_width, set()
-
-    async def drive(ctx):
-        for _ in range(400):
-            wave, base = rng.randrange(1 << wave_width), rng.randrange(end)
-            # Near the last address that there is, on either side.
-            near = (end - base) // max(wave, 1) + rng.randrange(-2, 3)
-            stride = min(max(rng.choice([near, rng.randrange(end)]), 0), end - 1)
-            put(ctx, block, wave=wave, stride=stride, base=rng.randrange(end))
-            await ctx.tick()
-            # The next question is asked meanwhile.
-            put(ctx, block, wave=rng.randrange(1 << wave_width), stride=rng.randrange(end))
-            ctx.set(block.base, base)
-            place = base + wave * stride
-            assert ctx.get(block.beyond) == (place >= end)
-            if place < end:
-                assert ctx.get(block.address) == place
-            reported.add((place >= end, wave > 0))
-
-    run(block, drive)
+    for _ in range(400):
+        wave, base = rng.randrange(1 << wave_width), rng.randrange(end)
+        # Near the last address that there is, on either side.
+        near = (end - base) // max(wave, 1) + rng.randrange(-2, 3)
+        stride = min(max(rng.choice([near, rng.randrange(end)]), 0), end - 1)
+        put(ctx, block, wave=wave, stride=stride, base=rng.randrange(end))
+        await ctx.tick()
+        # The next question is asked meanwhile.
+        put(ctx, block, wave=rng.randrange(1 << wave_width), stride=rng.randrange(end), base=base)
+        place = base + wave * stride
+        assert ctx.get(block.beyond) == (place >= end)
+        if place < end:
+            assert ctx.get(block.address) == place
+        reported.add((place >= end, wave > 0))
     assert {(False, True), (True, True), (False, False)} <= reported

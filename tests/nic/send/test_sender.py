@@ -1,14 +1,16 @@
 """Tests of the sender: rows become messages, bit for bit and never too early."""
 
 from dataclasses import replace
+from itertools import accumulate
+from types import SimpleNamespace
 
 import pytest
 
 from multitree.hw.link.link import Kind
 from multitree.nic.driver.faults import Awaited
 from multitree.nic.send.sender import Sender
-from tests.hw.streams import PATTERNS, go, receive, run, send
-from tests.nic.blocks import SMALL, head, plain, seeded, start
+from tests.hw.streams import PATTERNS, go, put, receive, run, seeded, send
+from tests.nic.blocks import SMALL, head, plain, start
 from tests.nic.memory import latencies, reader, tracker
 
 S = SMALL.submessage_flits
@@ -46,48 +48,37 @@ def random_jobs(rng, count):
     return jobs
 
 
-def simulate(
-    jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, config=SMALL, **settings
-):
-    """Flits of a sender, the cycle of each, reads, answers of the tracker, and the memory."""
-    rng = seeded(seed)
+def simulate(jobs, *, seed=0, count=None, latency=None, stalls=("never",) * 4, **given):
+    """What is seen of a sender that sends its jobs' flits: the cycle of each, reads and answers.
+
+    Of each job it has the number of its head among the flits, and the cycle behind which it may go.
+    """
+    config, rng = given.pop("config", SMALL), seeded(seed)
     block = Sender(config)
     memory = [rng.getrandbits(64) for _ in range(1 << SMALL.address_width)]
-    packets = settings.get("packets", 0)
+    packets = given.get("packets", 0)
     flits = [flit for job in jobs for flit in flits_of(job, memory, packets)]
-    got, times, reads, answers, idle = [], [], [], [], []
+    seen = SimpleNamespace(times=[], reads=[], answers=[])
 
     async def give(ctx):
-        start(ctx, block, window_base=BASE, sequence=SEQUENCE, **settings)
+        start(ctx, block, window_base=BASE, sequence=SEQUENCE, **given)
         await send(ctx, block.jobs, jobs, go(stalls[0], f"{seed} jobs"))
 
     async def take(ctx):
         moves = go(stalls[1], f"{seed} flits")
-        got.extend(map(plain, await receive(ctx, block.flits, len(flits), moves, times)))
+        got = await receive(ctx, block.flits, len(flits), moves, seen.times)
+        assert [plain(flit) for flit in got] == flits
         for _ in range(20):
-            idle.append(ctx.get(block.idle))
+            assert ctx.get(block.idle)
             await ctx.tick()
 
-    background = [
-        reader(
-            block.memory,
-            memory,
-            latency=latency or latencies(rng, 25),
-            stall=stalls[2],
-            seed=seed,
-            taken=reads,
-        ),
-        tracker(
-            block.query,
-            count or (lambda *_: (1 << config.count_width) - 1),
-            stall=stalls[3],
-            seed=seed,
-            answers=answers,
-        ),
-    ]
-    run(block, give, take, background=background)
-    assert all(idle)
-    return got, times, reads, answers, flits
+    read = {"latency": latency or latencies(rng, 25), "stall": stalls[2], "taken": seen.reads}
+    count = count or (lambda *_: (1 << config.count_width) - 1)
+    answer = {"stall": stalls[3], "answers": seen.answers}
+    ends = reader(block.memory, memory, seed=seed, **read)
+    run(block, give, take, background=[ends, tracker(block.query, count, seed=seed, **answer)])
+    seen.heads = list(accumulate((1 + job["size"] for job in jobs), initial=0))[:-1]
+    return seen
 
 
 @pytest.mark.slow
@@ -101,9 +92,9 @@ def test_messages_are_the_jobs_bit_for_bit_and_every_flit_is_read_once(
     seed = f"{stall_flits} {stall_memory}"
     jobs = random_jobs(seeded(seed), 10)
     stalls = ("seldom", stall_flits, stall_memory, "often")
-    got, _, reads, _, flits = simulate(jobs, seed=seed, stalls=stalls, packets=packets)
-    assert got == flits
-    assert [a for _, a in reads] == [BASE + j["base"] + k for j in jobs for k in range(j["size"])]
+    seen = simulate(jobs, seed=seed, stalls=stalls, packets=packets)
+    addresses = [BASE + job["base"] + k for job in jobs for k in range(job["size"])]
+    assert [address for _, address in seen.reads] == addresses
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -118,19 +109,26 @@ def test_no_head_and_no_read_before_the_last_submessage_it_depends_on(seed):
         # One sub-message more every nine cycles.
         return min((cycle - first) // 9, submessages(job))
 
-    got, times, reads, answers, flits = simulate(
-        jobs, seed=seed, count=count, stalls=("never",) * 4
-    )
-    assert got == flits
-    place = 0
-    for job in jobs:
-        whole = [c for c, flow, n in answers if flow == job["flow"] and n == submessages(job)]
+    seen = simulate(jobs, seed=seed, count=count)
+    for job, place in zip(jobs, seen.heads, strict=True):
+        whole = [c for c, flow, n in seen.answers if flow == job["flow"] and n == submessages(job)]
         if job["needs"]:
             assert 1 <= len(whole) <= 2, "it stops asking when it knows"
-            assert times[place] == max(whole[0] + 1, times[place - 1] + 1 if place else 0)
-            reads_of_it = [c for c, a in reads if 0 <= a - BASE - job["base"] < job["size"]]
+            behind = seen.times[place - 1] + 1 if place else 0
+            assert seen.times[place] == max(whole[0] + 1, behind)
+            reads_of_it = [c for c, a in seen.reads if 0 <= a - BASE - job["base"] < job["size"]]
             assert all(cycle > whole[0] for cycle in reads_of_it)
-        place += 1 + job["size"]
+
+
+def first_answer(seen, job, number):
+    """The first cycle in which a sender knows of so much of what a job needs."""
+    return min(cycle for cycle, flow, n in seen.answers if flow == job["flow"] and n >= number)
+
+
+def assert_goes_at_once(seen, place, came):
+    """A head leaves when enough came in, or behind the message before it."""
+    behind = seen.times[place - 1] + 2 if place else 0
+    assert came + 1 <= seen.times[place] <= max(came + 1, behind)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -144,24 +142,15 @@ def test_with_cut_through_each_submessage_is_read_once_as_much_came_in(seed, int
         known[flow] = min((cycle - first) // interval, submessages(jobs[flow]))
         return known[flow]
 
-    got, times, reads, answers, flits = simulate(
-        jobs, seed=seed, count=count, stalls=("never",) * 4, cut_through=1
-    )
-    assert got == flits
-    place = 0
-    for job in jobs:
-        came = [
-            min(cycle for cycle, flow, n in answers if flow == job["flow"] and n >= number)
-            for number in range(1, submessages(job) + 1)
-        ]
-        behind = times[place - 1] + 2 if place else 0
-        assert came[0] + 1 <= times[place] <= max(came[0] + 1, behind)
-        for cycle, address in reads:
+    seen = simulate(jobs, seed=seed, count=count, cut_through=1)
+    for job, place in zip(jobs, seen.heads, strict=True):
+        came = [first_answer(seen, job, number) for number in range(1, submessages(job) + 1)]
+        assert_goes_at_once(seen, place, came[0])
+        for cycle, address in seen.reads:
             offset = address - BASE - job["base"]
             if 0 <= offset < job["size"]:
                 assert cycle > came[offset // S]
                 assert interval < 9 or offset % S or cycle == came[offset // S] + 1
-        place += 1 + job["size"]
 
 
 @pytest.mark.parametrize("cut_through", [0, 1])
@@ -184,25 +173,18 @@ def test_a_wave_goes_when_as_much_as_it_needs_of_that_wave_is_in_and_its_head_na
             return (wave + 1) << config.part_width | 1
         return wave << config.part_width | min((late - 20) // 5, number)
 
-    got, times, _, answers, flits = simulate(
-        jobs, seed=seed, count=count, config=config, cut_through=cut_through
-    )
-    assert got == flits
-    place = 0
-    for job in jobs:
+    seen = simulate(jobs, seed=seed, count=count, config=config, cut_through=cut_through)
+    for job, place in zip(jobs, seen.heads, strict=True):
         first = 1 if cut_through else submessages(job)
         enough = job["wave"] << config.part_width | first
-        came = [cycle for cycle, flow, n in answers if flow == job["flow"] and n >= enough]
-        behind = times[place - 1] + 2 if place else 0
-        assert came[0] + 1 <= times[place] <= max(came[0] + 1, behind)
-        place += 1 + job["size"]
+        assert_goes_at_once(seen, place, first_answer(seen, job, enough))
 
 
 @pytest.mark.parametrize("latency", [1, 4, 20])
 def test_one_flit_per_cycle_and_at_most_one_cycle_lost_per_message(latency):
     sizes = [40, 33, 50, 17, 64, 40]
     jobs = [{"flow": k, "base": 70 * k, "size": size} for k, size in enumerate(sizes)]
-    _, times, *_ = simulate(jobs, latency=latencies(None, latency))
+    times = simulate(jobs, latency=latencies(None, latency)).times
     flits = sum(sizes) + len(sizes)
     assert times[-1] - times[1] <= flits - 2 + len(sizes) - 1
 
@@ -210,11 +192,10 @@ def test_one_flit_per_cycle_and_at_most_one_cycle_lost_per_message(latency):
 @pytest.mark.parametrize("latency", [1, 4, 20])
 def test_the_first_flits_come_as_soon_as_documented(latency):
     job = {"flow": 1, "base": 5, "size": 9}
-    _, times, reads, *_ = simulate([job], latency=latencies(None, latency))
+    seen = simulate([job], latency=latencies(None, latency))
     satisfied = 1  # The job is taken in cycle 0 and waits for nothing.
-    assert times[0] == satisfied + 1
-    assert times[1] == satisfied + latency + 2
-    assert [cycle for cycle, _ in reads] == list(range(satisfied + 1, satisfied + 10))
+    assert seen.times[:2] == [satisfied + 1, satisfied + latency + 2]
+    assert [cycle for cycle, _ in seen.reads] == list(range(satisfied + 1, satisfied + 10))
 
 
 @pytest.mark.parametrize("stop", range(3, 60, 4))
@@ -228,8 +209,7 @@ def test_it_stops_at_once_on_a_fault(stop):
         start(ctx, block)
         ctx.set(block.flits.ready, 1)
         for cycle in range(100):
-            ctx.set(block.jobs.valid, cycle < 10)
-            ctx.set(block.jobs.payload, jobs[0])
+            put(ctx, block.jobs, valid=cycle < 10, payload=jobs[0])
             if cycle == stop:
                 start(ctx, block, running=0, faulted=1)
             _, _, valid = await ctx.tick().sample(block.flits.valid)
@@ -250,13 +230,8 @@ def waits(jobs, *, ready=1, answered=0, latency=10_000, cycles=60, config=SMALL)
     async def drive(ctx):
         start(ctx, block)
         ctx.set(block.flits.ready, ready)
-        ctx.set(block.query.count, answered)
-        ctx.set(block.query.answered, 1)
-        for job in jobs:
-            ctx.set(block.jobs.payload, job)
-            ctx.set(block.jobs.valid, 1)
-            await ctx.tick().until(block.jobs.ready)
-        ctx.set(block.jobs.valid, 0)
+        put(ctx, block.query, count=answered, answered=1)
+        await send(ctx, block.jobs, jobs, go("never", 0))
         await ctx.tick().repeat(cycles)
         for name in block.wait.signature.members:
             found[name] = ctx.get(getattr(block.wait, name))

@@ -6,8 +6,8 @@ import pytest
 
 from multitree.hw.link.link import Kind
 from multitree.nic.send.sender import Sender
-from tests.hw.streams import PATTERNS, go, run, send
-from tests.nic.blocks import SMALL, seeded, start
+from tests.hw.streams import PATTERNS, go, run, seeded, send
+from tests.nic.blocks import SMALL, start
 from tests.nic.memory import latencies, reader
 
 CONFIG = replace(SMALL, flit_bytes=16, num_classes=2)
