@@ -1,6 +1,5 @@
 """Tests of what a driver writes and reads: tables, settings and faults."""
 
-import random
 import zlib
 
 import numpy as np
@@ -26,8 +25,15 @@ from multitree.nic.layouts import FLOW_ENTRY, ROW, SHARED_FLOW, SHARED_ROW
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import hypercube, mesh, torus
+from tests.hw.streams import seeded
 
 CODES = [code for code in FaultCode if code != FaultCode.NONE]
+
+
+def decoded(latched, *wave):
+    """A fault that an interface latched, read back."""
+    word = FAULT.const(latched).as_value().value
+    return decode_fault(word & 0xFFFFFFFF, word >> 32, *wave)
 
 
 def bits(word, lsb, width):
@@ -69,9 +75,7 @@ def test_a_table_written_and_read_back_is_the_table(topology, lockstep):
 
 
 def test_every_field_of_a_table_is_written_over_its_whole_range():
-    seed = 5
-    print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(5)
 
     def draw(width, *shape):
         return rng.integers(0, 1 << width, shape)
@@ -144,16 +148,13 @@ def test_a_setting_that_no_register_holds_is_an_error(wrong):
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
 def test_a_fault_read_back_is_what_the_interface_latched(code):
-    seed = int(code)
-    print(f"seed {seed}")
-    rng = random.Random(seed)
+    rng = seeded(int(code))
     for _ in range(20):
         awaited, op = rng.choice(list(Awaited)), Op(rng.randrange(2))
         port, at_port = rng.choice([*range(8), NO_PORT]), rng.choice([*range(8), NO_PORT])
         row, flow = rng.choice([0, 1, 300, 0xFFFE, 0xFFFF]), rng.choice([0, 9, 0xFFFF])
         latched = {"code": code, "awaited": awaited, "op": op, "port": port, "at_port": at_port}
-        word = FAULT.const(latched | {"row": row, "flow": flow}).as_value().value
-        fault = decode_fault(word & 0xFFFFFFFF, word >> 32)
+        fault = decoded(latched | {"row": row, "flow": flow})
         assert (fault.code, fault.awaited, fault.op) == (code, awaited, op)
         assert fault.port == (None if port == NO_PORT else port)
         assert fault.at_port == (None if at_port == NO_PORT else at_port)
@@ -163,27 +164,25 @@ def test_a_fault_read_back_is_what_the_interface_latched(code):
 
 def test_the_error_of_a_fault_names_rank_port_row_flow_and_what_was_awaited():
     latched = {"code": FaultCode.WATCHDOG, "awaited": Awaited.DEPENDENCY, "op": 1, "port": 2}
-    word = FAULT.const(latched | {"at_port": 3, "row": 17, "flow": 5}).as_value().value
-    error = decode_fault(word & 0xFFFFFFFF, word >> 32).error(12)
+    error = decoded(latched | {"at_port": 3, "row": 17, "flow": 5}).error(12)
     assert isinstance(error, DeviceError)
     assert str(error) == (
         "Rank 12, port 3, row 17, flow 5: nothing progressed for the watchdog's time (WATCHDOG); "
         "awaited dependency: GATHER of flow 5 on port 2"
     )
     unknown = {"code": FaultCode.NOT_COMMITTED, "port": NO_PORT, "at_port": NO_PORT}
-    word = FAULT.const(unknown | {"row": 0xFFFF, "flow": 0xFFFF}).as_value().value
-    error = decode_fault(word & 0xFFFFFFFF, word >> 32).error(0)
+    error = decoded(unknown | {"row": 0xFFFF, "flow": 0xFFFF}).error(0)
     assert str(error) == f"Rank 0: {FaultCode.NOT_COMMITTED.sentence} (NOT_COMMITTED)"
 
 
 def test_the_error_of_a_fault_names_the_wave_if_there_is_one():
     latched = {"code": FaultCode.WATCHDOG, "awaited": Awaited.SIBLING, "port": 2, "at_port": 3}
-    word = FAULT.const(latched | {"row": 0xFFFF, "flow": 5}).as_value().value
+    latched |= {"row": 0xFFFF, "flow": 5}
     for wave in (0, 3, 0xFFFF):
-        fault = decode_fault(word & 0xFFFFFFFF, word >> 32, 1 << 16 | wave)
+        fault = decoded(latched, 1 << 16 | wave)
         assert fault.wave == wave
         assert str(fault.error(1)).startswith(f"Rank 1, port 3, flow 5, wave {wave}: nothing")
-        assert decode_fault(word & 0xFFFFFFFF, word >> 32, wave).wave is None
+        assert decoded(latched, wave).wave is None
 
 
 def test_every_code_and_everything_awaited_has_a_sentence_of_its_own():

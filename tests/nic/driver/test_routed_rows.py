@@ -16,8 +16,8 @@ from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
 from multitree.topology.families.direct import ring
 from multitree.topology.lowering import lowered, through_switches
-from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
+from tests.nic.driver.test_table import schedule_of
 
 CONFIG = Config(num_ports=4, num_classes=2, max_children=8)
 NUM_FLITS = 101
@@ -147,13 +147,8 @@ def test_a_broadcast_or_a_reduce_without_its_silent_phase_is_an_error(collective
 def half_around(num_ranks):
     """One contribution to the rank opposite, and the result back."""
     half = num_ranks // 2
-    return Schedule.from_rows(
-        ring(num_ranks),
-        algorithm="by hand",
-        collective="all_reduce",
-        flow_offsets=[0, 1],
-        rows=[(op, op, 0, half * (1 - op), half * op) for op in (Op.REDUCE, Op.GATHER)],
-    )
+    rows = [(op, op, 0, half * (1 - op), half * op) for op in (Op.REDUCE, Op.GATHER)]
+    return schedule_of(rows, ring(num_ranks), [0, 1])
 
 
 def test_a_route_of_eight_links_between_ranks_fits_and_of_nine_is_an_error():

@@ -36,10 +36,9 @@ TREES = [
 ]
 
 
-def schedule_of(rows, topology=SQUARE, offsets=(0, 1, 3)):
-    return Schedule.from_rows(
-        topology, algorithm="by hand", collective="all_reduce", flow_offsets=offsets, rows=rows
-    )
+def schedule_of(rows, topology=SQUARE, offsets=(0, 1, 3), **given):
+    names = {"algorithm": "by hand", "collective": "all_reduce"}
+    return Schedule.from_rows(topology, **names, flow_offsets=offsets, rows=rows, **given)
 
 
 def rows_of(table):
@@ -216,27 +215,14 @@ def test_a_link_without_a_reverse_is_an_error_at_both_of_its_ends(rank):
     """Rank 0 sends over two parallel links, and only the first has a reverse."""
     topology = Topology("lame", 2, 0, [[0, 1], [0, 1], [1, 0]], 16.0, 150.0)
     rows = [(0, 0, 0, 0, 1), (1, 1, 0, 1, 0)]
-    schedule = Schedule.from_rows(
-        topology,
-        algorithm="by hand",
-        collective="all_reduce",
-        flow_offsets=[0, 1],
-        rows=rows,
-        links=[1, 2],
-    )
+    schedule = schedule_of(rows, topology, [0, 1], links=[1, 2])
     with pytest.raises(TopologyError, match=r"lame: link 1 of rank . has no reverse link"):
         compile_table(schedule, rank, 10, CONFIG)
 
 
 def test_a_route_of_two_hops_is_an_error():
     line = mesh(3)
-    schedule = Schedule.from_rows(
-        line,
-        algorithm="by hand",
-        collective="all_reduce",
-        flow_offsets=[0, 1],
-        rows=[(0, 0, 0, 0, 1), (1, 0, 0, 1, 2)],
-    )
+    schedule = schedule_of([(0, 0, 0, 0, 1), (1, 0, 0, 1, 2)], line, [0, 1])
     links = {tuple(ends): link for link, ends in enumerate(line.links.tolist())}
     route = [links[0, 1], links[1, 2], links[1, 2]]
     detour = replace(schedule, route_offsets=[0, 2, 3], route_links=route, route_classes=[0, 0, 0])
