@@ -49,7 +49,6 @@ class Bench(Elaboratable):
         )
 
     def elaborate(self, platform):
-        """Wire them as the core does; another client may hold up the flow memory."""
         m = Module()
         m.submodules += [*self.ports, self.sequencer, self.staging, self.flows, self.share]
         for number, port in enumerate(self.ports):

@@ -47,14 +47,8 @@ def assert_faulted(flits, code, flow, written=0, *, begun=None, **settings):
     add_sibling(messages, before, seeded(0), BELOW, port=0)
     good = (BELOW, GATHER, 0, of(BELOW, GATHER, packets if settings.get("packets") else None))
     sent = [good, (0, REDUCE, 0, flits)]
-    seen = simulate(
-        sent,
-        messages,
-        at=lambda cycle, port: (S * (port == 0),) * 2,
-        cycles=200,
-        slow=3,
-        script={0: settings},
-    )
+    given = {"cycles": 200, "slow": 3, "script": {0: settings}}
+    seen = simulate(sent, messages, at=lambda cycle, port: (S * (port == 0),) * 2, **given)
     assert seen.faults == [(code, flow)]
     places = [BASE + FLOWS[BELOW]["base"] + k for k in range(S)]
     places += [BASE + FIRST["base"] + k for k in range(written)]
@@ -100,13 +94,11 @@ def test_a_flit_in_front_of_an_empty_message_that_was_read_ahead_is_a_fault(kind
     stray = {"kind": kind, "payload": 77}
     sent = [(4, REDUCE, 0, [*of(4, REDUCE), stray]), (3, REDUCE, 0, of(3, REDUCE))]
     late = LONG["size"]
-    seen = simulate(
-        sent,
-        messages,
-        cycles=260,
-        slow=3,
-        at=lambda cycle, port: (late * (port == 2 and cycle > 80),) * 2,
-    )
+
+    def at(cycle, port):
+        return (late * (port == 2 and cycle > 80),) * 2
+
+    seen = simulate(sent, messages, cycles=260, slow=3, at=at)
     assert seen.faults == [(FaultCode.FRAMING, UNKNOWN)]
     assert {arrival[2] for arrival in seen.arrivals} <= {4}
 
@@ -169,12 +161,6 @@ def test_a_wave_beyond_all_addresses_is_not_reported():
     for wave in range(2):
         add_sibling(messages, initial(0), seeded(0), 2, port=0, wave=wave, stride=462)
     sent = [(2, GATHER, wave, of(2, GATHER, wave=wave)) for wave in range(3)]
-    seen = simulate(
-        sent,
-        messages,
-        at=lambda cycle, port: (8 * (port == 0),) * 2,
-        stride=462,
-        cycles=250,
-        script={0: {"last_wave": 2}},
-    )
+    given = {"stride": 462, "cycles": 250, "script": {0: {"last_wave": 2}}}
+    seen = simulate(sent, messages, at=lambda cycle, port: (8 * (port == 0),) * 2, **given)
     assert seen.faults == [(FaultCode.OUT_OF_WINDOW, 2)] and len(seen.reports) == 2
