@@ -191,7 +191,6 @@ class Bench(Elaboratable):
         self.said = Signal(6)
 
     def elaborate(self, platform):
-        """Count, and say all of it."""
         m = Module()
         left, some, last = counted_down(m, load=self.load, amount=self.amount, step=self.step)
         m.d.comb += self.said.eq(left << 2 | some << 1 | last)

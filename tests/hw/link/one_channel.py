@@ -61,7 +61,6 @@ class StreamReceiver(wiring.Component):
         super().__init__({**members, "o": Out(flits)})
 
     def elaborate(self, platform):
-        """Wires."""
         m = Module()
         m.submodules.inner = inner = self._inner
         wiring.connect(m, wiring.flipped(self.link), inner.link)

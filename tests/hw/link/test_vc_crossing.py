@@ -28,7 +28,6 @@ class CrossedLink(wiring.Component):
         super().__init__({})
 
     def elaborate(self, platform):
-        """Join the near end to the near side and the far end to the other."""
         m = Module()
         near, far = (self.ends[domain] for domain in DOMAINS)
         m.submodules.crossing = crossing = self.crossing

@@ -30,7 +30,6 @@ class Bench(Elaboratable):
         self.flows = FlowMemory(config, num_clients=1)
 
     def elaborate(self, platform):
-        """Wire them as the core does."""
         m = Module()
         checker, table, flows = self.checker, self.table, self.flows
         m.submodules += [checker, table, flows]

@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.nic.control.tracker import DependencyTracker
-from tests.hw.streams import put, run, seeded, simulation_of
+from tests.hw.streams import put, seeded, simulation_of
 from tests.nic.blocks import SMALL
 
 CLIENTS = 5
@@ -97,53 +97,45 @@ async def test_every_answer_is_the_count_of_the_cycle_before(ctx, tracker, seed)
     assert answers > 300
 
 
-def test_a_report_is_seen_in_the_next_cycle_while_everybody_asks():
-    tracker, times = DependencyTracker(SMALL, num_clients=CLIENTS), []
-    place = (2, 1, 5)
+def others_ask(ctx, tracker):
+    """All clients but the first ask for something all the time."""
+    for query in tracker.queries[1:]:
+        put(ctx, query, valid=1, port=1)
 
-    async def others(ctx):
-        for query in tracker.queries[1:]:
-            put(ctx, query, valid=1, port=1)
 
-    async def drive(ctx):
-        query = tracker.queries[0]
-        for count in range(1, 20):
-            put(ctx, query, valid=1, port=place[0], op=place[1], flow=place[2])
-            await ctx.tick().repeat(1 + count % 7)
-            await report(ctx, tracker, {place: count})
-            waited, seen = 0, None
-            while seen != count:
-                _, _, answered, value = await ctx.tick().sample(query.answered, query.count)
-                await report(ctx, tracker, {})
-                seen = value if answered else seen
-                waited += 1
-            times.append(waited - 1)
-            ctx.set(query.valid, 0)
-            await ctx.tick()
-
-    run(tracker, others, drive)
+@on_a_tracker
+async def test_a_report_is_seen_in_the_next_cycle_while_everybody_asks(ctx, tracker):
+    place, times = (2, 1, 5), []
+    others_ask(ctx, tracker)
+    query = tracker.queries[0]
+    for count in range(1, 20):
+        put(ctx, query, valid=1, port=place[0], op=place[1], flow=place[2])
+        await ctx.tick().repeat(1 + count % 7)
+        await report(ctx, tracker, {place: count})
+        waited, seen = 0, None
+        while seen != count:
+            _, _, answered, value = await ctx.tick().sample(query.answered, query.count)
+            await report(ctx, tracker, {})
+            seen = value if answered else seen
+            waited += 1
+        times.append(waited - 1)
+        ctx.set(query.valid, 0)
+        await ctx.tick()
     assert set(times) == {1}
 
 
-def test_an_old_report_is_read_in_turn_while_everybody_asks():
-    tracker, times = DependencyTracker(SMALL, num_clients=CLIENTS), []
-    place = (2, 1, 5)
-
-    async def others(ctx):
-        for query in tracker.queries[1:]:
-            put(ctx, query, valid=1, port=1)
-
-    async def drive(ctx):
-        await report(ctx, tracker, {place: 3})
-        await ctx.tick()
-        await report(ctx, tracker, {})
-        for pause in range(20):
-            await ctx.tick().repeat(1 + pause % 7)
-            found, first = await ask(ctx, tracker.queries[0], place)
-            assert found == 3
-            times.append(first)
-
-    run(tracker, others, drive)
+@on_a_tracker
+async def test_an_old_report_is_read_in_turn_while_everybody_asks(ctx, tracker):
+    place, times = (2, 1, 5), []
+    others_ask(ctx, tracker)
+    await report(ctx, tracker, {place: 3})
+    await ctx.tick()
+    await report(ctx, tracker, {})
+    for pause in range(20):
+        await ctx.tick().repeat(1 + pause % 7)
+        found, first = await ask(ctx, tracker.queries[0], place)
+        assert found == 3
+        times.append(first)
     assert max(times) <= CLIENTS + 1
     assert len(set(times)) > 1
 

@@ -7,8 +7,8 @@ from multitree.hw import stream
 __all__ = ["flipping", "recorded"]
 
 
-def recorded(monkeypatch):
-    """The memories of all queues that are made from now on, in their order."""
+def recorded(monkeypatch, *modules):
+    """The memories that queues, or other modules, make from now on, in their order."""
     made = []
 
     class Recorded(Memory):
@@ -16,7 +16,8 @@ def recorded(monkeypatch):
             super().__init__(**sizes)
             made.append(self)
 
-    monkeypatch.setattr(stream, "Memory", Recorded)
+    for module in modules or [stream]:
+        monkeypatch.setattr(module, "Memory", Recorded)
     return made
 
 

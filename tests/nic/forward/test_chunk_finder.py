@@ -77,15 +77,8 @@ def test_with_cut_through_a_chunk_is_found_once_its_message_has_begun(pattern, s
     def begins(cycle, flow):
         return beginning(FORWARDING, 3 * flow) if cycle >= due[flow] else 0
 
-    found, times = simulate(
-        FORWARDING,
-        jobs,
-        begins,
-        lambda *_: 0,
-        stalls=("seldom", pattern, pattern),
-        seed=seed,
-        cut_through=1,
-    )
+    given = {"stalls": ("seldom", pattern, pattern), "seed": seed, "cut_through": 1}
+    found, times = simulate(FORWARDING, jobs, begins, lambda *_: 0, **given)
     for job, chunk, time in zip(jobs, found, times, strict=True):
         assert chunk["tracked"] == job["needs"]
         if job["needs"]:

@@ -24,10 +24,8 @@ def simulate(chunks, *, latency, stalls=("never",) * 3, seed=0):
     async def take(ctx):
         got.extend(await receive(ctx, block.o, count, go(stalls[1], seed), times))
 
-    memory_end = reader(
-        block.memory, memory, latency=latency, stall=stalls[2], seed=seed, taken=reads
-    )
-    run(block, give, take, background=[memory_end])
+    read = {"latency": latency, "stall": stalls[2], "seed": seed, "taken": reads}
+    run(block, give, take, background=[reader(block.memory, memory, **read)])
     addresses = [chunk["base"] + k for chunk in chunks for k in range(chunk["size"])]
     assert got == [memory[address] for address in addresses]
     assert [address for _, address in reads] == addresses
@@ -55,8 +53,7 @@ def test_no_more_is_read_than_there_is_room_for():
     async def process(ctx):
         ctx.set(block.running, 1)
         await send(ctx, block.chunks, [{"base": 0, "size": 200}], go("never", 0))
-        for _ in range(150):
-            await ctx.tick()
+        await ctx.tick().repeat(150)
 
     memory_end = reader(block.memory, [0] * 1024, latency=latencies(None, 3), taken=reads)
     run(block, process, background=[memory_end])

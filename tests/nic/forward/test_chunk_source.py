@@ -62,8 +62,7 @@ def test_a_reader_takes_each_flit_from_its_port_or_from_memory_behind_it(writes,
 
     async def take(ctx):
         got.extend(await receive(ctx, block.o, len(flits), go("seldom", 2)))
-        for _ in range(3):
-            await ctx.tick()
+        await ctx.tick().repeat(3)
         assert ctx.get(block.idle)
 
     async def count(ctx):
@@ -131,8 +130,7 @@ def test_a_chunk_in_memory_is_read_while_the_one_before_it_is_awaited():
     async def process(ctx):
         start(ctx, block, cut_through=1)
         await send(ctx, block.jobs, jobs, go("never", 0))
-        for _ in range(30):
-            await ctx.tick()
+        await ctx.tick().repeat(30)
         assert not ctx.get(block.o.valid) and not ctx.get(block.begun.valid)
 
     memory_end = reader(block.memory, memory, latency=latencies(None, 5), taken=reads)
@@ -155,8 +153,7 @@ def test_both_readers_together_have_as_many_reads_in_flight_as_a_reset_waits_for
         start(ctx, block, cut_through=1)
         ctx.set(block.begun.ready, 1)
         await send(ctx, block.jobs, jobs, go("never", 0))
-        for _ in range(150):
-            await ctx.tick()
+        await ctx.tick().repeat(150)
 
     background = [
         ports(block.forward, models, [0] * 200),

@@ -37,7 +37,6 @@ class Bench(Elaboratable):
         self.flows = FlowMemory(config, num_clients=2 - forwards)
 
     def elaborate(self, platform):
-        """Wire them as the core does."""
         m = Module()
         fetcher, table, flows = self.fetcher, self.table, self.flows
         m.submodules += [fetcher, table, flows]

@@ -6,7 +6,7 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.faults import Awaited
 from multitree.nic.forward.positions import kept_width
 from multitree.nic.send.sender import ForwardingSender
-from tests.hw.streams import go, put, run, seeded, send
+from tests.hw.streams import go, put, run, seeded, send, simulation_of
 from tests.nic.blocks import plain, start
 from tests.nic.forward.flips import flipping, recorded
 from tests.nic.forward.messages import Messages, scripted
@@ -14,6 +14,17 @@ from tests.nic.forward.ports import FORWARDING
 from tests.nic.memory import latencies, reader, tracker
 from tests.nic.send.forwarding_senders import DEPTH, LATENCY, RING, WAVES, add, bound, drawn
 from tests.nic.send.test_sender import BASE
+
+
+def around(block, messages, at, *, memory=None, latency=3, taken=None, flip=None, **known):
+    """All around a sender: ports as a script has them, memory, and what trackers know."""
+    memory = [0] * DEPTH if memory is None else memory
+    return [
+        scripted(block.forward, messages.models, memory, at, flip=flip),
+        reader(block.memory, memory, latency=latencies(None, latency), taken=taken),
+        tracker(block.beginning, known.get("begins", messages.begins)),
+        tracker(block.query, known.get("counts", lambda *_: 0)),
+    ]
 
 
 def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_as_clean():
@@ -42,13 +53,7 @@ def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_
             got.extend([plain(flit)["payload"]] * sent)
             tails.extend([cycle] * (sent and flit.kind == Kind.TAIL))
 
-    background = [
-        scripted(block.forward, messages.models, [0] * DEPTH, at),
-        reader(block.memory, [0] * DEPTH, latency=latencies(None, 3)),
-        tracker(block.beginning, begins),
-        tracker(block.query, lambda *_: 0),
-    ]
-    run(block, drive, background=background)
+    run(block, drive, background=around(block, messages, at, begins=begins))
     assert len(tails) == 2 and tails[0] >= 30 + LATENCY + 8 and tails[1] >= 120 + LATENCY + 8
     busy = {*range(5, tails[0] + 1), *range(90, tails[1] + 1)}
     assert idle == [int(cycle not in busy) for cycle in range(160)]
@@ -56,20 +61,17 @@ def test_it_is_idle_only_before_and_after_its_messages_and_a_next_collective_is_
 
 
 @pytest.mark.parametrize("ready", range(10))
-def test_it_is_not_idle_between_messages_without_payload(ready):
-    block, jobs, idle, sent = ForwardingSender(FORWARDING), [{"row": 1}, {"row": 2}], [], []
-
-    async def drive(ctx):
-        start(ctx, block)
-        for cycle in range(30):
-            ctx.set(block.flits.ready, cycle >= ready)
-            put(ctx, block.jobs, valid=cycle < 2, payload=jobs[min(cycle, 1)])
-            flits = block.flits
-            _, _, now, *moves = await ctx.tick().sample(block.idle, flits.valid, flits.ready)
-            idle.append(now)
-            sent.extend([cycle] * all(moves))
-
-    run(block, drive)
+@simulation_of(lambda: ForwardingSender(FORWARDING))
+async def test_it_is_not_idle_between_messages_without_payload(ctx, block, ready):
+    jobs, idle, sent = [{"row": 1}, {"row": 2}], [], []
+    start(ctx, block)
+    for cycle in range(30):
+        ctx.set(block.flits.ready, cycle >= ready)
+        put(ctx, block.jobs, valid=cycle < 2, payload=jobs[min(cycle, 1)])
+        flits = block.flits
+        _, _, now, *moves = await ctx.tick().sample(block.idle, flits.valid, flits.ready)
+        idle.append(now)
+        sent.extend([cycle] * all(moves))
     assert len(sent) == 2
     assert idle == [int(cycle > sent[-1]) for cycle in range(30)]
 
@@ -94,13 +96,7 @@ def test_it_stops_at_once_when_no_collective_runs_any_more(stop):
     def at(cycle, port):
         return (60, 60) if port == 1 else (0, 0)
 
-    background = [
-        scripted(block.forward, messages.models, [0] * DEPTH, at),
-        reader(block.memory, [0] * DEPTH, latency=latencies(None, 3), taken=reads),
-        tracker(block.beginning, messages.begins),
-        tracker(block.query, lambda *_: 0),
-    ]
-    run(block, drive, background=background)
+    run(block, drive, background=around(block, messages, at, taken=reads))
     assert not any(sent[stop:]) and (any(sent) or stop < 8)
     # At most the three reads that were on their way to memory: one of this chunk, two behind it.
     assert sum(cycle >= stop for cycle, _ in reads) <= 3
@@ -140,15 +136,11 @@ def errors_with(memories, number=None, *, flip=None):
         return written, min(4 * max(cycle - 60, 0), written)
 
     memory = [rng.getrandbits(64) for _ in range(DEPTH)]
-    background = [
-        scripted(block.forward, messages.models, memory, at, flip=flip),
-        reader(block.memory, memory, latency=latencies(None, 9)),
-        tracker(block.beginning, messages.begins),
-        tracker(block.query, messages.counts),
-    ]
+    given = {"memory": memory, "latency": 9, "flip": flip, "counts": messages.counts}
+    background = [*around(block, messages, at, **given), give]
     if number is not None:
         background.append(lambda ctx: flipping(memories[number], flipped)(ctx))
-    run(block, drive, background=[*background, give])
+    run(block, drive, background=background)
     assert flipped or number is None, "nothing went through this memory"
     return sum(errors)
 
@@ -173,12 +165,8 @@ def test_no_bit_flips_and_there_is_no_state_error(memories):
 
 
 FREE = {"row": 6, "flow": 3, "op": 1, "base": 200, "size": 4}
-BOUND = {"row": 7, "flow": 4, "op": 0, "base": 300} | {
-    "size": 4,
-    "needs": 1,
-    "need_port": 2,
-    "need_op": 1,
-}
+BOUND = {"row": 7, "flow": 4, "op": 0, "base": 300, "size": 4}
+BOUND |= {"needs": 1, "need_port": 2, "need_op": 1}
 
 
 def waits(jobs, *, ready=1, begun=0, written=0, acknowledged=0, latency=10_000, config=FORWARDING):
@@ -200,13 +188,10 @@ def waits(jobs, *, ready=1, begun=0, written=0, acknowledged=0, latency=10_000, 
     def at(cycle, port):
         return (written, acknowledged) if port == 2 else (0, 0)
 
-    background = [
-        scripted(block.forward, messages.models, [0] * DEPTH, at),
-        reader(block.memory, [0] * DEPTH, latency=latencies(None, latency)),
-        tracker(block.beginning, lambda *asked: messages.begins(*asked) * begun),
-        tracker(block.query, lambda *_: 0),
-    ]
-    run(block, drive, background=background)
+    def begins(*asked):
+        return messages.begins(*asked) * begun
+
+    run(block, drive, background=around(block, messages, at, latency=latency, begins=begins))
     return found
 
 

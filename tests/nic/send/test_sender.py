@@ -288,10 +288,8 @@ def test_it_names_the_row_that_waits_and_what_for():
     assert waits([FREE, BOUND], latency=3) == {"awaited": Awaited.DEPENDENCY} | dependency
     repeats = {"config": replace(SMALL, wave_width=5)}
     jobs = [FREE | {"wave": 9}, BOUND | {"wave": 30}]
-    assert (
-        waits(jobs, latency=3, **repeats)
-        == {"awaited": Awaited.DEPENDENCY, "wave": 30} | dependency
-    )
+    waiting = {"awaited": Awaited.DEPENDENCY, "wave": 30} | dependency
+    assert waits(jobs, latency=3, **repeats) == waiting
     assert waits(jobs, ready=0, **repeats)["wave"] == waits(jobs, **repeats)["wave"] == 9
     empty = FREE | {"size": 0}
     assert waits([empty, BOUND], ready=0)["row"] == 6

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from amaranth.lib.memory import Memory
 
 from multitree.nic.control import tracker as trackers
 from multitree.nic.receive import duplicate_filter as filters
 from multitree.nic.reduce import sequencer as sequencers
 from tests.hw.streams import put, run, seeded, simulation_of
 from tests.nic.blocks import SMALL
+from tests.nic.forward.flips import recorded
 
 SHARED = replace(SMALL, flit_bytes=16, num_classes=1)
 CLIENTS = 3
@@ -18,16 +18,7 @@ CLIENTS = 3
 @pytest.fixture
 def memories(monkeypatch):
     """The memories of the block that is made, whose content a test may change."""
-    made = []
-
-    class Recorded(Memory):
-        def __init__(self, **sizes):
-            super().__init__(**sizes)
-            made.append(self)
-
-    for module in (trackers, filters, sequencers):
-        monkeypatch.setattr(module, "Memory", Recorded)
-    return made
+    return recorded(monkeypatch, trackers, filters, sequencers)
 
 
 def flip(ctx, entry, bits):
