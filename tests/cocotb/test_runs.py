@@ -15,6 +15,7 @@ from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, STALLS_VARIABLE,
 from multitree.sim.cocotb.coverage import bench_bins
 from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
 from multitree.sim.cocotb.simulators import SIMULATORS, TestResult
+from tests.refusals import refuses
 
 SCHEDULE = build(ring(4), "multitree")
 TOP = BenchTop("top", ("../a.v", "b.v"), 4, ("bench_a",), ("bench_b",), ("one", "two"))
@@ -54,14 +55,12 @@ def test_a_variable_holds_in_place_of_the_files_stalls(case_folder):
 def test_what_a_case_cannot_be_is_named(case_folder, change, message):
     content = json.loads((case_folder / CASE_FILE).read_text()) | change
     (case_folder / CASE_FILE).write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=re.escape(message)):
-        BenchCase.load(case_folder, {})
+    refuses(ValueError, re.escape(message), BenchCase.load, case_folder, {})
 
 
 def test_a_file_that_is_no_json_is_named(case_folder):
     (case_folder / CASE_FILE).write_text("{")
-    with pytest.raises(ValueError, match=r"case\.json: file must be a bench's case"):
-        BenchCase.load(case_folder, {})
+    refuses(ValueError, r"case\.json: file must be a bench's case", BenchCase.load, case_folder, {})
 
 
 TOPS = (
@@ -134,8 +133,7 @@ def test_an_expression_that_is_none_is_refused(folder, simulated):
 
 
 def test_a_design_with_too_many_interfaces_is_refused_before_anything_runs(folder, simulated):
-    with pytest.raises(ValueError, match="at most 16 for icarus, not 17"):
-        run_benches(folder, RunOptions("icarus"))
+    refuses(ValueError, "at most 16 for icarus, not 17", run_benches, folder, RunOptions("icarus"))
     assert not simulated
     run_benches(folder, RunOptions("icarus", only="bench_one"))
     assert len(simulated) == 1
@@ -172,20 +170,16 @@ def test_wrong_stalls_are_refused_before_anything_runs(folder, simulated):
 
 
 def test_a_folder_without_a_case_is_named(tmp_path):
-    with pytest.raises(OSError, match=CASE_FILE):
-        run_benches(tmp_path, RunOptions("verilator"))
+    refuses(OSError, CASE_FILE, run_benches, tmp_path, RunOptions("verilator"))
 
 
 def test_the_first_simulator_that_is_there_is_chosen(monkeypatch):
     monkeypatch.setattr(runs, "missing", lambda name: "" if name == "verilator" else "gone")
     assert chosen_simulator(None) == "verilator"
-    with pytest.raises(ValueError, match="Simulator must be there: icarus: gone"):
-        chosen_simulator("icarus")
-    with pytest.raises(ValueError, match="icarus or verilator, not 'vcs'"):
-        chosen_simulator("vcs")
+    refuses(ValueError, "Simulator must be there: icarus: gone", chosen_simulator, "icarus")
+    refuses(ValueError, "icarus or verilator, not 'vcs'", chosen_simulator, "vcs")
     monkeypatch.setattr(runs, "missing", lambda name: "gone")
-    with pytest.raises(ValueError, match="icarus: gone; verilator: gone"):
-        chosen_simulator(None)
+    refuses(ValueError, "icarus: gone; verilator: gone", chosen_simulator, None)
 
 
 def test_there_is_a_limit_for_each_simulator():

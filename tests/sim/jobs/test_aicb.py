@@ -10,6 +10,7 @@ from multitree.sim.jobs.read import load_job
 from multitree.sim.jobs.systolic_arrays import HEADER as HEADINGS
 from multitree.sim.jobs.systolic_arrays import read_layers
 from multitree.topology.errors import ContentError
+from tests.refusals import refuses
 
 HEADER = "HYBRID_TRANSFORMER_FWD_IN_BCKWD\tmodel_parallel_NPU_group: 2 checkpoints: 0"
 ROWS = (
@@ -78,10 +79,7 @@ def test_a_micro_test_is_one_of_data_parallel_ranks(read):
 def test_a_file_of_all_to_alls_is_refused_by_count_and_bytes(read):
     row = "micro_test\t-1\t1\tNONE\t0\t1\tNONE\t0\t1\tALLTOALL\t{}\t1"
     text = "\n".join(["MICRO", "2", row.format(4096), row.format(8192)])
-    with pytest.raises(
-        JobError, match="at least one, but 2 collectives ALLTOALL, 12288 bytes, not"
-    ):
-        read(text)
+    refuses(JobError, "at least one, but 2 collectives ALLTOALL, 12288 bytes, not", read, text)
 
 
 def test_a_csv_has_its_setup_apart_and_its_rows_in_order(read):
@@ -151,8 +149,7 @@ def changed(text, number, old, new):
 )
 @pytest.mark.every_set
 def test_a_malformed_text_is_refused_with_line_rule_and_value(read, number, old, new, says):
-    with pytest.raises(JobError, match=says):
-        read(changed(TEXT, number, old, new))
+    refuses(JobError, says, read, changed(TEXT, number, old, new))
 
 
 @pytest.mark.parametrize(
@@ -174,8 +171,7 @@ def test_a_malformed_text_is_refused_with_line_rule_and_value(read, number, old,
 )
 @pytest.mark.every_set
 def test_a_malformed_csv_is_refused_with_line_rule_and_value(read, number, old, new, says):
-    with pytest.raises(JobError, match=says):
-        read(changed(CSV, number, old, new), ".csv")
+    refuses(JobError, says, read, changed(CSV, number, old, new), ".csv")
 
 
 PARTS = ("", "0", "1", "-", "\t", "\n", ",", "9" * 25, "NONE", "ALLREDUCE", "\0", "٤", "\x85", " 1")

@@ -10,6 +10,7 @@ from multitree.sim.jobs.groups import Placement
 from multitree.sim.jobs.iteration import iteration, time_job
 from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
+from tests.refusals import refuses
 from tests.topology.graphs import star
 
 MODEL = LinkModel()
@@ -192,8 +193,7 @@ def test_the_setup_is_timed_apart():
 
 
 def test_jobs_that_cannot_be_are_refused():
-    with pytest.raises(JobError, match="none: layers must be at least one, not none"):
-        Job("none", ())
+    refuses(JobError, "none: layers must be at least one, not none", Job, "none", ())
     with pytest.raises(JobError, match="idle: collectives must be at least one, but there is none"):
         Job("idle", (Layer("a", forward=Stage(3.0)),))
     given = Stage(0.0, Collective("all_reduce", 4))
@@ -203,19 +203,15 @@ def test_jobs_that_cannot_be_are_refused():
         Job("both", (Layer("a", forward=given, num_parameters=3),))
     with pytest.raises(JobError, match="small: tensor_parallel must be at least 1, not 0"):
         Job("small", (Layer("a", forward=given),), tensor_parallel=0)
-    with pytest.raises(JobError, match=r"Collective kind must be .*, not 'all_to_all'"):
-        Collective("all_to_all", 4)
+    refuses(JobError, r"Collective kind must be .*, not 'all_to_all'", Collective, "all_to_all", 4)
     with pytest.raises(JobError, match="Collective group must be tensor or data, not 'all'"):
         Collective("all_reduce", 4, "all")
-    with pytest.raises(JobError, match="Collective size must be at least 1 byte, not 0"):
-        Collective("all_reduce", 0)
+    refuses(JobError, "Collective size must be at least 1 byte, not 0", Collective, "all_reduce", 0)
     with pytest.raises(JobError, match=r"Collective size must be at least 1 byte, not 4\.5"):
         Collective("all_reduce", 4.5)
     for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(JobError, match="Stage time must be at least 0 ns and finite"):
-            Stage(wrong)
+        refuses(JobError, "Stage time must be at least 0 ns and finite", Stage, wrong)
     times = CollectiveTimes(Placement(ring(4), 2), "ring", MODEL)
     with pytest.raises(JobError, match="ncf: tensor-parallel groups must be of 1 ranks, not 2"):
         iteration(load_job("ncf"), times)
-    with pytest.raises(ScheduleError, match="Algorithm must be one of"):
-        time_job(load_job("ncf"), ring(4), "tree")
+    refuses(ScheduleError, "Algorithm must be one of", time_job, load_job("ncf"), ring(4), "tree")

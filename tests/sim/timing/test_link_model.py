@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multitree import LinkModel, Topology, TopologyError, parse_topology, torus
+from tests.refusals import refuses
 
 
 def two_ranks(bandwidth, latency):
@@ -90,10 +91,8 @@ def test_buffers_are_padded_to_whole_flits(elements, itemsize, flits):
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match="Number of elements must be at least 0, not -1"):
         LinkModel().num_flits(-1, 4)
-    with pytest.raises(ValueError, match="Item size must divide 16 bytes, not 3"):
-        LinkModel().num_flits(1, 3)
-    with pytest.raises(TypeError, match="LinkModel clock_ghz must be a number, not '1'"):
-        LinkModel(clock_ghz="1")
+    refuses(ValueError, "Item size must divide 16 bytes, not 3", LinkModel().num_flits, 1, 3)
+    refuses(TypeError, "LinkModel clock_ghz must be a number, not '1'", LinkModel, clock_ghz="1")
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=r"LinkModel clock_ghz must be within 0.001..100, not"):
             LinkModel(clock_ghz=wrong)
@@ -155,8 +154,7 @@ def test_memory_cycles_are_a_read_the_addition_and_a_write(memory_cycles):
 
 
 def test_memory_that_leaves_no_cycle_for_a_read_is_refused():
-    with pytest.raises(ValueError, match="Memory cycles must be at least 6, not 5"):
-        LinkModel().with_memory(5)
+    refuses(ValueError, "Memory cycles must be at least 6, not 5", LinkModel().with_memory, 5)
 
 
 @pytest.mark.parametrize(
@@ -165,5 +163,4 @@ def test_memory_that_leaves_no_cycle_for_a_read_is_refused():
 )
 def test_a_mode_that_does_not_exist_is_refused(name, known):
     said = name.replace("_", " ").capitalize()
-    with pytest.raises(ValueError, match=f"{said} must be {known}, not 'both'"):
-        LinkModel(**{name: "both"})
+    refuses(ValueError, f"{said} must be {known}, not 'both'", LinkModel, **{name: "both"})

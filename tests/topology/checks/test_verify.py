@@ -14,6 +14,7 @@ from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
+from tests.refusals import refuses
 from tests.topology.graphs import by_hand, topologies
 from tests.topology.oracles import does_its_collective
 
@@ -131,8 +132,7 @@ def test_the_row_that_is_named_is_the_one_that_is_wrong():
         ends = f"REDUCE {rows[row, 3]} -> {rows[row, 4]}"
         flow = rows[row, 2]
         message = rf"Row 480 \(step 8, flow {flow}, {ends}\): rank {rows[row, 3]} must send its "
-        with pytest.raises(ScheduleError, match=message + rf"sum once, not again after Row {row} "):
-            verify(again)
+        refuses(ScheduleError, message + rf"sum once, not again after Row {row} ", verify, again)
         with pytest.raises(ScheduleError, match=rf"{row + 1} .*: rows must ascend .*Row {row} "):
             verify(rebuilt(schedule, double(rows, row, None)))
 
@@ -184,11 +184,9 @@ def test_a_circle_next_to_a_tree_is_rejected_by_row():
         r"Row 0 .*: step must be after the one in which rank 1 itself does receive the result, "
         r"not 0 where that is 2$"
     )
-    with pytest.raises(ScheduleError, match=message):
-        verify(made)
+    refuses(ScheduleError, message, verify, made)
     # Row 1 leaves as early: the first of them is named.
-    with pytest.raises(ScheduleError, match=message):
-        verify(rebuilt(made, [circle[0], [0, 1, 0, 2, 3], circle[2]]))
+    refuses(ScheduleError, message, verify, rebuilt(made, [circle[0], [0, 1, 0, 2, 3], circle[2]]))
     with pytest.raises(ScheduleError, match=r"Row 3 .*must have a root, not a circle"):
         verify(rebuilt(made, [*circle, [3, 1, 0, 1, 0]]))
 
@@ -210,8 +208,7 @@ def test_a_flow_without_rows_is_rejected_by_flow():
     ],
 )
 def test_flow_offsets_that_do_not_share_out_the_buffer_are_rejected(offsets, message):
-    with pytest.raises(ScheduleError, match=message):
-        verify(replace(build_multitree(ring(3)), flow_offsets=offsets))
+    refuses(ScheduleError, message, verify, replace(build_multitree(ring(3)), flow_offsets=offsets))
     assert verify(replace(build_multitree(ring(3)), flow_offsets=[0, 0, 5, 5])).contention_free
 
 
@@ -223,8 +220,7 @@ def test_a_route_that_is_no_path_from_src_to_dst_is_rejected_by_row():
         links = schedule.route_links.copy()
         links[row] = (links[row] + 1) % schedule.topology.num_links
         message = rf"Row {row} .*: route must be a path from src to another rank dst, not links"
-        with pytest.raises(ScheduleError, match=message):
-            verify(replace(schedule, route_links=links))
+        refuses(ScheduleError, message, verify, replace(schedule, route_links=links))
 
 
 def with_routes(schedule, routes, classes=None):
@@ -259,8 +255,7 @@ def test_routes_of_several_links_must_hang_together_and_wait_in_no_circle():
     assert report.tree_height_hops == 3
     torn = [list(route) for route in routes]
     torn[5] = [torn[5][0], *torn[5][2:]]
-    with pytest.raises(ScheduleError, match=r"Row 5 .*: route must be a path"):
-        verify(with_routes(made, torn))
+    refuses(ScheduleError, r"Row 5 .*: route must be a path", verify, with_routes(made, torn))
 
 
 def test_a_transfer_to_oneself_is_rejected_by_row():

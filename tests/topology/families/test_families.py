@@ -11,6 +11,7 @@ from multitree import TopologyError, dgx_a100, dragonfly, parse_topology
 from multitree.topology.families import switched
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
+from tests.refusals import refuses
 
 GRIDS = [(4, 4), (3, 5), (2, 2), (2, 3), (3, 2, 4), (7,)]
 
@@ -143,19 +144,14 @@ def test_a_spec_names_its_topology_and_is_its_name(spec, num_ranks, num_links):
     ],
 )
 def test_a_wrong_spec_is_refused_in_one_sentence(spec, message):
-    with pytest.raises(TopologyError, match=message):
-        parse_topology(spec)
+    refuses(TopologyError, message, parse_topology, spec)
 
 
 def test_wrong_types_of_sizes_and_specs_are_refused():
-    with pytest.raises(TypeError, match="Topology must be a spec or a path, not 4"):
-        parse_topology(4)
-    with pytest.raises(TopologyError, match=r"Size of 'ring' must be within 2..65536, not 4.0"):
-        ring(4.0)
-    with pytest.raises(TopologyError, match=r"Size of 'ring' must be within 2..65536, not True"):
-        ring(True)
-    with pytest.raises(TopologyError, match="Sizes of 'torus' must be at least one number"):
-        torus()
+    refuses(TypeError, "Topology must be a spec or a path, not 4", parse_topology, 4)
+    refuses(TopologyError, r"Size of 'ring' must be within 2..65536, not 4.0", ring, 4.0)
+    refuses(TopologyError, r"Size of 'ring' must be within 2..65536, not True", ring, True)
+    refuses(TopologyError, "Sizes of 'torus' must be at least one number", torus)
     assert torus(np.int64(4), np.int32(4)).name == "torus:4x4"
 
 
@@ -276,5 +272,4 @@ def test_a_tree_may_have_as_many_switches_as_ids_and_no_more(family, monkeypatch
     monkeypatch.setattr(switched, "MAX_RANKS", num_switches)
     assert family().num_switches == num_switches
     monkeypatch.setattr(switched, "MAX_RANKS", num_switches - 1)
-    with pytest.raises(TopologyError, match=f"switches must be at most .*, not {num_switches} in"):
-        family()
+    refuses(TopologyError, f"switches must be at most .*, not {num_switches} in", family)

@@ -19,6 +19,7 @@ from multitree.topology.files.load_save import (
     save_topology,
 )
 from multitree.topology.networks.nodes import MAX_LINKS, MAX_RANKS
+from tests.refusals import refuses
 
 CASES = [
     ("torus:3x3", "multitree", "all_reduce", None),
@@ -70,13 +71,11 @@ def test_a_json_file_has_one_row_per_line_and_the_topology_as_in_a_file_of_its_o
 def test_what_is_loaded_is_verified_and_so_is_what_is_saved(tmp_path):
     path = tmp_path / "wrong.json"
     wrong = replace(RING, src=RING.dst, dst=RING.src)
-    with pytest.raises(ScheduleError, match="route must be a path from src"):
-        save_schedule(wrong, path)
+    refuses(ScheduleError, "route must be a path from src", save_schedule, wrong, path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load_save, "check_schedule", lambda schedule: None)
         save_schedule(wrong, path)
-    with pytest.raises(ScheduleError, match=r"wrong\.json: Row 0 \(step 0.*route must be a pa"):
-        load_schedule(path)
+    refuses(ScheduleError, r"wrong\.json: Row 0 \(step 0.*route must be a pa", load_schedule, path)
 
 
 def test_verifying_a_file_measures_nothing_that_takes_long(tmp_path, monkeypatch):
@@ -94,8 +93,7 @@ def test_a_file_that_holds_either_is_read_as_its_schema_says(tmp_path):
     with pytest.raises(ScheduleError, match=r"schema must be multitree\.schedule\.v1, not 'mul"):
         load_schedule(tmp_path / "network.json")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(TopologyError, match="content must be an object"):
-        load_file(tmp_path / "list.json")
+    refuses(TopologyError, "content must be an object", load_file, tmp_path / "list.json")
     (tmp_path / "wrong.json").write_text('{"schema": "multitree.schedule.v1"}')
     with pytest.raises(ScheduleError, match=r"wrong\.json: key algorithm of content must be there"):
         load_file(tmp_path / "wrong.json")
@@ -169,8 +167,7 @@ def test_a_wrong_entry_is_refused_with_file_and_place(tmp_path, change, message)
         else:
             content[key] = value
     path.write_text(json.dumps(content))
-    with pytest.raises(ScheduleError, match=f"wrong.json: .*{message}"):
-        load_schedule(path)
+    refuses(ScheduleError, f"wrong.json: .*{message}", load_schedule, path)
 
 
 def test_a_schedule_in_graphml_is_refused_since_schedules_are_json_files(tmp_path):
@@ -181,8 +178,7 @@ def test_a_schedule_in_graphml_is_refused_since_schedules_are_json_files(tmp_pat
     with pytest.raises(ScheduleError, match=r"plan\.graphml: schedule must be in a JSON file, not"):
         load_schedule(path)
     path.write_text(path.read_text().replace("multitree.topology.v1", "multitree.schedule.v1"))
-    with pytest.raises(TopologyError, match=r"schema must be .* schedules are JSON files"):
-        load_file(path)
+    refuses(TopologyError, r"schema must be .* schedules are JSON files", load_file, path)
 
 
 def test_a_name_that_cannot_be_read_back_and_a_path_that_is_none_are_refused(tmp_path):

@@ -15,6 +15,7 @@ from multitree.topology.errors import TopologyError, TopologyWarning
 from multitree.topology.files import graphml as graphml_text
 from multitree.topology.files import json_format as json_topology
 from multitree.topology.networks.graphs import NO_KEYS
+from tests.refusals import refuses
 from tests.topology.graphs import random_switched_topology, topologies
 
 COUNT = range(2000)
@@ -144,8 +145,7 @@ def test_what_editors_add_for_drawing_is_passed_over(tmp_path):
 def test_a_wrong_entry_is_refused_with_file_and_place(tmp_path, change, message):
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps(GOOD | change))
-    with pytest.raises(TopologyError, match=f"wrong.json: .*{message}"):
-        load_topology(path)
+    refuses(TopologyError, f"wrong.json: .*{message}", load_topology, path)
 
 
 SCHEMA = b'{"schema": "multitree.topology.v1"'
@@ -174,15 +174,13 @@ SCHEMA = b'{"schema": "multitree.topology.v1"'
 def test_what_is_no_such_json_is_refused_with_file_and_place(tmp_path, content, message):
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
-    with pytest.raises(TopologyError, match=f"wrong.json: {message}"):
-        load_topology(path)
+    refuses(TopologyError, f"wrong.json: {message}", load_topology, path)
 
 
 def test_a_number_too_large_for_a_float_is_refused_as_not_finite(tmp_path):
     path = tmp_path / "wrong.json"
     path.write_text(json.dumps(GOOD).replace("16.0", "1e999", 1))
-    with pytest.raises(TopologyError, match=r"links\[0\]\[2\] must be a positive, .*, not inf"):
-        load_topology(path)
+    refuses(TopologyError, r"links\[0\]\[2\] must be a positive, .*, not inf", load_topology, path)
 
 
 NODES = '<node id="0"/><node id="1"/>'
@@ -262,8 +260,7 @@ EXTERNAL = '<!DOCTYPE graphml [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
 def test_what_is_no_such_graphml_is_refused_with_file_and_place(tmp_path, content, message):
     path = tmp_path / "wrong.graphml"
     path.write_text(content)
-    with pytest.raises(TopologyError, match=f"wrong.graphml: .*{message}"):
-        load_topology(path)
+    refuses(TopologyError, f"wrong.graphml: .*{message}", load_topology, path)
 
 
 def test_defaults_of_many_keys_do_not_cost_memory_for_each_edge():
@@ -280,8 +277,7 @@ def test_defaults_of_many_keys_do_not_cost_memory_for_each_edge():
 def test_a_file_that_cannot_be_read_or_written_or_is_too_large_is_refused(tmp_path, monkeypatch):
     with pytest.raises(TopologyError, match=r"none\.json: file must be readable, not: No such f"):
         load_topology(tmp_path / "none.json")
-    with pytest.raises(TopologyError, match="file must be a plain file, not a folder"):
-        load_topology(tmp_path)
+    refuses(TopologyError, "file must be a plain file, not a folder", load_topology, tmp_path)
     with pytest.raises(TopologyError, match="path must be without null characters and half pairs"):
         parse_topology("\0.json")
     with pytest.raises(TopologyError, match="path must be without null characters and half pairs"):
@@ -300,8 +296,7 @@ def test_more_links_or_nodes_than_a_topology_can_have_are_refused(tmp_path, monk
     monkeypatch.setattr(json_topology, "MAX_LINKS", 63)
     monkeypatch.setattr(graphml_text, "MAX_NODES", 15)
     save_topology(torus(4, 4), tmp_path / "x.json")
-    with pytest.raises(TopologyError, match="links must be at most 63, not 64"):
-        load_topology(tmp_path / "x.json")
+    refuses(TopologyError, "links must be at most 63, not 64", load_topology, tmp_path / "x.json")
     save_topology(torus(4, 4), tmp_path / "x.graphml")
     with pytest.raises(TopologyError, match="nodes must be at most 15, not more"):
         load_topology(tmp_path / "x.graphml")
@@ -321,8 +316,7 @@ def test_more_edges_than_a_topology_can_have_links_are_refused(tmp_path, monkeyp
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name on this system")
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(TopologyError, match="not a folder, pipe or device"):
-        load_topology(tmp_path / "pipe.json")
+    refuses(TopologyError, "not a folder, pipe or device", load_topology, tmp_path / "pipe.json")
 
 
 def test_limits_hold_whatever_the_interpreter_allows(tmp_path):
@@ -330,7 +324,6 @@ def test_limits_hold_whatever_the_interpreter_allows(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(GOOD | {"num_ranks": 10**499}))
     try:
         sys.set_int_max_str_digits(640)
-        with pytest.raises(TopologyError, match="num_ranks must be an integer"):
-            load_topology(tmp_path / "x.json")
+        refuses(TopologyError, "num_ranks must be an integer", load_topology, tmp_path / "x.json")
     finally:
         sys.set_int_max_str_digits(before)

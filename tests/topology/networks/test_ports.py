@@ -15,6 +15,7 @@ from multitree.topology.files.load_save import (
     save_schedule,
     save_topology,
 )
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:2x3", "fat_tree:2x2", "ring:2"])
@@ -180,8 +181,7 @@ def test_ports_of_a_graph_that_is_of_another_kind_or_has_no_ids_do_not_count():
     )
     graph = left.to_networkx()
     del graph.edges[0, 1, 3]["port"]
-    with pytest.raises(TypeError, match="Link ports must be integers, not object"):
-        Topology.from_networkx(graph)
+    refuses(TypeError, "Link ports must be integers, not object", Topology.from_networkx, graph)
 
 
 def test_a_graph_in_any_order_has_its_ports_by_id(tmp_path):
@@ -206,8 +206,7 @@ def test_ports_in_a_file_are_whole_numbers_on_all_links_or_none(tmp_path, line, 
     path = tmp_path / "net.json"
     heading = '"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0'
     path.write_text(f'{{{heading}, "links": [[0, 1, 16, 150, 0], {line}]}}')
-    with pytest.raises(TopologyError, match=says):
-        load_topology(path)
+    refuses(TopologyError, says, load_topology, path)
 
 
 @pytest.mark.parametrize(
@@ -225,8 +224,7 @@ def test_numbers_of_ports_in_a_file_are_one_per_node(tmp_path, counts, says):
     heading = '"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0'
     links = "[[0, 1, 16, 150], [1, 0, 16, 150]]"
     path.write_text(f'{{{heading}, "num_ports": {counts}, "links": {links}}}')
-    with pytest.raises(TopologyError, match=says):
-        load_topology(path)
+    refuses(TopologyError, says, load_topology, path)
 
 
 def test_a_port_of_other_programs_or_without_ids_does_not_count(tmp_path):
@@ -240,5 +238,4 @@ def test_a_port_of_other_programs_or_without_ids_does_not_count(tmp_path):
     assert load_topology(path).source_ports is load_topology(path).port_counts is None
     port = re.search(r"key id=\"(\w+)\" for=\"edge\" attr.name=\"port\"", text)[1]
     path.write_text(re.sub(rf"<data key=\"{port}\">0</data>", "", text, count=1))
-    with pytest.raises(TopologyError, match="port of edge must be there, not missing"):
-        load_topology(path)
+    refuses(TopologyError, "port of edge must be there, not missing", load_topology, path)

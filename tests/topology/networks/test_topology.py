@@ -10,6 +10,7 @@ from multitree.topology.arrays import int32s
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
 from multitree.topology.networks.measures import smallest_cut
+from tests.refusals import refuses
 from tests.topology.graphs import random_topology, star, topologies
 
 FAMILIES = [ring(2), ring(7), torus(4, 4), torus(3, 5), torus(2, 3, 4), mesh(4, 5), mesh(2, 3, 2)]
@@ -109,8 +110,7 @@ def test_an_undirected_graph_becomes_one_link_each_way_by_ascending_ends():
     assert (topology.num_ranks, topology.num_switches) == (3, 1)
     assert topology.links.tolist() == [[0, 1], [1, 0], [1, 2], [2, 1], [2, 3], [3, 2]]
     assert topology.latency_ns.tolist() == [150.0, 150.0, 150.0, 150.0, 7.0, 7.0]
-    with pytest.raises(TypeError, match="Graph must be a networkx graph, not 3"):
-        Topology.from_networkx(3)
+    refuses(TypeError, "Graph must be a networkx graph, not 3", Topology.from_networkx, 3)
 
 
 def test_links_of_a_graph_keep_its_order_where_ends_are_equal_and_nothing_numbers_them():
@@ -166,8 +166,7 @@ def test_arrays_of_a_topology_cannot_be_written_and_are_copies():
     ],
 )
 def test_what_is_no_topology_is_refused_by_name(arguments, message):
-    with pytest.raises(TopologyError, match=message):
-        Topology("x", *arguments, 16.0, 150.0)
+    refuses(TopologyError, message, Topology, "x", *arguments, 16.0, 150.0)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf")])
@@ -187,9 +186,6 @@ def test_a_wrong_link_rank_or_type_is_refused():
         Topology("x", 2, 0, [[0.5, 1], [1, 0]], 16.0, 150.0)
     with pytest.raises(ValueError, match="Links must be within 32 bits"):
         Topology("x", 2, 0, [[0, 2**40], [1, 0]], 16.0, 150.0)
-    with pytest.raises(TopologyError, match=r"Rank must be within 0..3, not 4"):
-        topology.ports(4)
-    with pytest.raises(TopologyError, match=r"Link must be within 0..7, not -1"):
-        topology.port_of_link(-1)
-    with pytest.raises(TopologyError, match=r"Source must be within 0..3, not 9"):
-        topology.hop_distances(9)
+    refuses(TopologyError, r"Rank must be within 0..3, not 4", topology.ports, 4)
+    refuses(TopologyError, r"Link must be within 0..7, not -1", topology.port_of_link, -1)
+    refuses(TopologyError, r"Source must be within 0..3, not 9", topology.hop_distances, 9)
