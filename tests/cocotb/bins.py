@@ -15,14 +15,8 @@ NUM_SIBLINGS = (0, 1, 2, 3)
 WAVES = ("one", "several", "several, with stages")
 BOUNDARIES = ("link credits", "link data", "memory reads", "memory writes", "AXI4-Lite")
 WRAPS = (
-    "sequence of collectives",
-    "numbers of flits sent",
-    "numbers of flits taken",
-    "credits sent back",
-    "link buffer",
-    "memory queue",
-    "job queue",
-    "banks of tables",
+    *("sequence of collectives", "numbers of flits sent", "numbers of flits taken"),
+    *("credits sent back", "link buffer", "memory queue", "job queue", "banks of tables"),
 )
 """What counts modulo something, or goes round in a memory."""
 MEETINGS = (

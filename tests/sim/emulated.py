@@ -9,19 +9,6 @@ from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for, emulated_dtypes, least_sizes
 
-__all__ = [
-    "SWITCHED",
-    "SWITCHED_SIZES",
-    "checked",
-    "checked_each",
-    "emulate",
-    "needs_rtl",
-    "normals",
-    "same_bits",
-    "switched",
-    "switched_session",
-]
-
 needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 SWITCHED = LinkModel(buffer_flits=64)
 SWITCHED_SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}

@@ -22,12 +22,8 @@ TWO_SWITCHES = network("two switches", 4, 2, [(0, 4), (1, 4), (2, 5), (3, 5), (4
 UNEVEN = by_hand(
     TWO_SWITCHES,
     [
-        (0, REDUCE, 0, 1, 2),
-        (1, REDUCE, 0, 3, 0),
-        (2, REDUCE, 0, 2, 0),
-        (3, GATHER, 0, 0, 1),
-        (4, GATHER, 0, 0, 3),
-        (5, GATHER, 0, 0, 2),
+        *((0, REDUCE, 0, 1, 2), (1, REDUCE, 0, 3, 0), (2, REDUCE, 0, 2, 0)),
+        *((3, GATHER, 0, 0, 1), (4, GATHER, 0, 0, 3), (5, GATHER, 0, 0, 2)),
     ],
 )
 

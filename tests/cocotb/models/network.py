@@ -9,20 +9,6 @@ from multitree.nic.interface import AXI_MODULE_NAME, AxiInterface, switch_for
 from multitree.sim.emulator.library import cached_verilog
 from tests.cocotb.models.tops import network_top
 
-__all__ = [
-    "CONFIG",
-    "LATENCY_CYCLES",
-    "PAIR_CONFIG",
-    "PAIR_SCHEDULE",
-    "SCHEDULE",
-    "STAR_CONFIG",
-    "STAR_SCHEDULE",
-    "network_verilog",
-    "pair_verilog",
-    "star_verilog",
-    "wires",
-]
-
 LATENCY_CYCLES = 6
 CONFIG = Config(
     num_ports=2,

@@ -29,20 +29,10 @@ SMALL += ["dgx_a100:2", "dragonfly:2x1x1"]
 @pytest.mark.parametrize(
     ("spec", "steps"),
     [
-        ("fat_tree:4x4", 15),
-        ("fat_tree:3x5", 14),
-        ("fat_tree:8x8", 63),
-        ("bigraph:4x8", 31),
-        ("bigraph:4x16", 63),
-        ("dgx2", 3),
-        ("kary_tree:5x1", 4),
-        ("kary_tree:3x3", 26),
-        ("kary_tree:4x2x2", 16),
-        ("kary_tree:4x2x4", 18),
-        ("kary_tree:4x3x2", 66),
-        ("bigraph:8x4", 34),
-        ("dragonfly:2x1x2", 11),
-        ("dragonfly:3x1x2", 25),
+        *(("fat_tree:4x4", 15), ("fat_tree:3x5", 14), ("fat_tree:8x8", 63), ("bigraph:4x8", 31)),
+        *(("bigraph:4x16", 63), ("dgx2", 3), ("kary_tree:5x1", 4), ("kary_tree:3x3", 26)),
+        *(("kary_tree:4x2x2", 16), ("kary_tree:4x2x4", 18), ("kary_tree:4x3x2", 66)),
+        *(("bigraph:8x4", 34), ("dragonfly:2x1x2", 11), ("dragonfly:3x1x2", 25)),
     ],
 )
 def test_steps_of_each_phase(spec, steps):

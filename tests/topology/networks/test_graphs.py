@@ -53,15 +53,8 @@ def test_speed_or_latency_by_another_name_is_refused_with_what_to_do(read, name,
 @pytest.mark.parametrize(
     ("unit", "gbytes_per_s"),
     [
-        ("GB/s", 40.0),
-        ("Gb/s", 5.0),
-        ("Gbps", 5.0),
-        ("Gbit/s", 5.0),
-        ("MB/s", 0.04),
-        ("Mbps", 0.005),
-        ("TB/s", 4e4),
-        ("bps", 5e-9),
-        ("GiB/s", 40 * 2**30 / 1e9),
+        *(("GB/s", 40.0), ("Gb/s", 5.0), ("Gbps", 5.0), ("Gbit/s", 5.0), ("MB/s", 0.04)),
+        *(("Mbps", 0.005), ("TB/s", 4e4), ("bps", 5e-9), ("GiB/s", 40 * 2**30 / 1e9)),
     ],
 )
 def test_a_key_says_which_attribute_is_the_speed_and_in_what_unit(
