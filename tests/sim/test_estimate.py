@@ -35,10 +35,8 @@ def test_a_network_and_its_schedule_are_timed_as_the_engine_times_them(
 
 def test_multitree_s_all_reduce_is_timed_unless_another_is_asked_for():
     found = estimate(torus(4, 4), 1 << 20)
-    assert (found.trace.schedule.algorithm, found.trace.schedule.collective) == (
-        "multitree",
-        "all_reduce",
-    )
+    schedule = found.trace.schedule
+    assert (schedule.algorithm, schedule.collective) == ("multitree", "all_reduce")
     assert found.trace.num_flits == 65_536
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from multitree import execute
 from multitree.topology.routing.updown import up_down
 
 
@@ -120,6 +121,13 @@ def does_its_collective(schedule):
         return all(held[flow, root] == everyone for flow, root in enumerate(roots))
     roots = schedule.flow_roots.tolist()
     return all(contributions == {roots[flow]} for (flow, _), contributions in held.items())
+
+
+def sums(schedule, num_elements=77, seed=1):
+    """Whether every rank ends with NumPy's sums of int32 values that wrap."""
+    shape = schedule.topology.num_ranks, num_elements
+    buffers = np.random.default_rng(seed).integers(-(2**31), 2**31, shape, np.int32)
+    return (execute(schedule, buffers) == buffers.sum(axis=0, dtype=np.int32)).all()
 
 
 def sum_in_order(schedule, flow, rank, values):

@@ -1,6 +1,7 @@
 """Ports: by default in order of ids, and where links were lost those of before."""
 
 import re
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -16,6 +17,7 @@ from multitree.topology.files.load_save import (
     save_topology,
 )
 from tests.refusals import refuses
+from tests.topology.graphs import both_ways
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:2x3", "fat_tree:2x2", "ring:2"])
@@ -93,9 +95,7 @@ def test_a_table_names_the_ports_of_the_hardware():
 )
 def test_ports_that_cannot_be_are_refused(source_ports, says):
     with pytest.raises(TopologyError, match=says):
-        Topology(
-            "line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, source_ports=source_ports
-        )
+        replace(both_ways("line", 3, 0, [(0, 1), (1, 2)]), source_ports=source_ports)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,7 @@ def test_ports_that_cannot_be_are_refused(source_ports, says):
 )
 def test_numbers_of_ports_that_cannot_be_are_refused(port_counts, says):
     with pytest.raises(TopologyError, match=says):
-        Topology(
-            "line", 3, 0, [[0, 1], [1, 0], [1, 2], [2, 1]], 16.0, 150.0, port_counts=port_counts
-        )
+        replace(both_ways("line", 3, 0, [(0, 1), (1, 2)]), port_counts=port_counts)
 
 
 def through_networkx(topology, path):
@@ -167,18 +165,12 @@ def test_ports_of_a_graph_that_is_of_another_kind_or_has_no_ids_do_not_count():
     left = torus(4, 4).without(links=[23])
     graph = left.to_networkx()
     graph.graph["schema"] = "of others"
-    assert (
-        Topology.from_networkx(graph).source_ports
-        is Topology.from_networkx(graph).port_counts
-        is None
-    )
+    read = Topology.from_networkx(graph)
+    assert read.source_ports is read.port_counts is None
     graph = left.to_networkx()
     del graph.edges[0, 1, 3]["link"]
-    assert (
-        Topology.from_networkx(graph).source_ports
-        is Topology.from_networkx(graph).port_counts
-        is None
-    )
+    read = Topology.from_networkx(graph)
+    assert read.source_ports is read.port_counts is None
     graph = left.to_networkx()
     del graph.edges[0, 1, 3]["port"]
     refuses(TypeError, "Link ports must be integers, not object", Topology.from_networkx, graph)

@@ -161,12 +161,8 @@ def test_ranges_are_whole_flits_of_the_padded_buffer(flit_bytes):
 
 def test_a_rank_owns_the_chunk_of_the_flow_rooted_at_it_whatever_the_flows_number():
     schedule = phase_of(build_multitree(ring(4), roots=[2, 0, 3, 1]), "reduce_scatter")
-    assert [owned_range(schedule, rank, 16) for rank in range(4)] == [
-        (4, 8),
-        (12, 16),
-        (0, 4),
-        (8, 12),
-    ]
+    owned = [owned_range(schedule, rank, 16) for rank in range(4)]
+    assert owned == [(4, 8), (12, 16), (0, 4), (8, 12)]
     with pytest.raises(ScheduleError, match="Flows rooted at rank 0 must be one, not 2"):
         owned_range(build(ring(4), "bidirectional_ring"), 0, 16)
 

@@ -17,6 +17,9 @@ from tests.topology.graphs import by_hand, topologies
 
 ARRAYS = ["flow_offsets", "step", "op", "flow", "src", "dst", "order"]
 ARRAYS += ["route_offsets", "route_links", "route_classes"]
+ENDS = "Route offsets must run from 0 to 24, not "
+TREES = "d26578deb2ace6813b8fd3e8a00852644061d5872b043be37ca5a88dc45da86c"
+RINGS = "aae046a8278cc441bf6ad9a0613249161e5429d6c9a6bad878ab8a9e7ee18c61"
 
 
 def rows_of(schedule):
@@ -161,18 +164,7 @@ def test_tree_height_is_that_of_the_tallest_tree():
 
 @pytest.mark.parametrize(
     ("topology", "algorithm", "wanted"),
-    [
-        (
-            torus(4, 4),
-            "multitree",
-            "d26578deb2ace6813b8fd3e8a00852644061d5872b043be37ca5a88dc45da86c",
-        ),
-        (
-            mesh(2, 3),
-            "bidirectional_ring",
-            "aae046a8278cc441bf6ad9a0613249161e5429d6c9a6bad878ab8a9e7ee18c61",
-        ),
-    ],
+    [(torus(4, 4), "multitree", TREES), (mesh(2, 3), "bidirectional_ring", RINGS)],
 )
 def test_the_hash_is_the_same_in_every_run_and_on_every_platform(topology, algorithm, wanted):
     assert build(topology, algorithm).hash == wanted
@@ -247,18 +239,9 @@ def test_an_entry_out_of_range_is_refused_with_its_row(field, value, message):
         ({"step": np.zeros((4, 6), int)}, r"step must be of shape \(24,\), not \(4, 6\)"),
         ({"route_offsets": [0, 1]}, r"Route offsets must be of shape \(25,\), not \(2,\)"),
         ({"route_links": [0, 1]}, "Route links and classes must be as many"),
-        (
-            {"route_offsets": np.arange(1, 26)},
-            "Route offsets must run from 0 to 24, not from 1 to 25",
-        ),
-        (
-            {"route_offsets": np.r_[0:24, 25]},
-            "Route offsets must run from 0 to 24, not from 0 to 25",
-        ),
-        (
-            {"route_offsets": np.r_[-1, 1:25]},
-            "Route offsets must run from 0 to 24, not from -1 to 24",
-        ),
+        ({"route_offsets": np.arange(1, 26)}, ENDS + "from 1 to 25"),
+        ({"route_offsets": np.r_[0:24, 25]}, ENDS + "from 0 to 25"),
+        ({"route_offsets": np.r_[-1, 1:25]}, ENDS + "from -1 to 24"),
         ({"collective": "scan"}, "Collective must be one of all_reduce.*, not 'scan'"),
         ({"root": 0}, "Root of all_reduce must be None, not 0"),
         ({"collective": "reduce"}, r"Root must be a rank 0..3, not None"),
