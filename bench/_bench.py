@@ -81,7 +81,6 @@ def line_of(cells: Sequence[str], row: Row, columns: Sequence[str]) -> str:
 
 
 def heading(key: str) -> str:
-    """The key of a column for people."""
     for before, after in HEADINGS:
         key = key.replace(before, after)
     return key
@@ -112,7 +111,6 @@ def ended(given: argparse.Namespace, good: bool, data: Any, *said: str) -> int:
 
 
 def all_exact(rows: Iterable[Row]) -> bool:
-    """Whether the results of every row are as `execute` defines them."""
     return all(row["exact"] for row in rows)
 
 

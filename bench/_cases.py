@@ -71,7 +71,6 @@ class Case:
         }
 
     def write_verilog(self, folder: Path) -> Path:
-        """Write the interface's Verilog, and say where it is."""
         sizes = map(str, self.columns().values())
         path = folder / f"{MODULE_NAME}_{'_'.join(sizes).replace('+', '_')}.v"
         path.write_text(cached_verilog(Interface, self.config(), name=MODULE_NAME))

@@ -41,7 +41,6 @@ def value_of(figure: Figure) -> str:
 
 
 def rows_of(pairs: list[tuple[Run, Figure]]) -> list[str]:
-    """A Markdown table of figures."""
     lines = ["| what | figure | command | CPU s | taken at |", "|---|---|---|---|---|"]
     before = None
     for run, figure in pairs:

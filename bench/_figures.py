@@ -85,7 +85,6 @@ class Book:
     runs: list[Run]
 
     def figures(self) -> Iterator[tuple[Run, Figure]]:
-        """Every figure, behind the run that prints it."""
         for run in self.runs:
             for figure in run.figures:
                 yield run, figure

@@ -19,7 +19,6 @@ GRACE_SECONDS = 30
 
 
 def end_test(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """End a test that goes on after its limit."""
     raise TimeoutError("the test did not end at its limit of time")
 
 

@@ -57,7 +57,6 @@ def module_of(path: str, modules: Collection[str]) -> str:
 
 
 def lane_units(verilog: str, blocks: Mapping[str, str]) -> frozenset[str]:
-    """Verilog modules of all lane units."""
     modules = set(re.findall(r"^module \\?(\S+)", verilog, re.MULTILINE))
     return frozenset(module_of(path, modules) for path, cls in blocks.items() if cls == LANE_UNIT)
 

@@ -47,7 +47,6 @@ def _is_box(cell: dict[str, Any]) -> bool:
 
 
 def _boxed(cell: dict[str, Any]) -> tuple[Memory, dict[str, list[Any]]]:
-    """The black box of a memory, and what its pins are connected to."""
     wires = cell["connections"]
     pins = {
         CLOCK: wires["RD_CLK"][:1],

@@ -126,14 +126,7 @@ def start_ranks(
 
 
 def run_ranks(
-    function: Callable[..., Any],
-    num_ranks: int,
-    *arguments: Any,
-    timeout_s: float = 60,
-    backend: str | None = "multitree",
-    **environment: str,
+    function: Callable[..., Any], num_ranks: int, *arguments: Any, timeout_s: float = 60, **how: Any
 ) -> list[Any]:
     """Run a function on every rank: results by rank, or a RankError, and none is left running."""
-    return start_ranks(function, num_ranks, *arguments, backend=backend, **environment).wait(
-        timeout_s
-    )
+    return start_ranks(function, num_ranks, *arguments, **how).wait(timeout_s)

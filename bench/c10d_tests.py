@@ -82,7 +82,6 @@ def test_classes(folder: Path, backend: str, claims: list[str]) -> list[type[uni
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Drop what this process and its children print."""
     kept = os.dup(1), os.dup(2)
     with open(os.devnull, "w") as nothing:
         for number in (1, 2):

@@ -108,7 +108,6 @@ LENGTH = 5001
 
 
 def multitree(*arguments: str) -> dict[str, object]:
-    """What a command prints as JSON."""
     command = [sys.executable, "-m", "multitree", *arguments, "--json", "--quiet"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, object] = json.loads(ended.stdout)
@@ -133,7 +132,6 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def digest_of_sum(spec: str, algorithm: str, dtype: str, engine: str) -> str:
-    """A hash of the bits of one all-reduce of tensors by an engine."""
     import torch
 
     topology = parse_topology(spec)
@@ -205,7 +203,6 @@ def of_verilog() -> Iterator[tuple[str, object]]:
 
 
 def of_runs() -> Iterator[tuple[str, object]]:
-    """Cycles of the rtl engine, whose sums are compared with the definition."""
     for case in RUNS:
         found = multitree("simulate", *case.split(), "--engine", "rtl")
         assert found["exact"], case

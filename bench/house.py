@@ -82,7 +82,6 @@ def room_of(module: str) -> str:
 
 
 def import_graph(paths: list[Path], *, at_top: bool = False) -> networkx.DiGraph:
-    """Imports among modules, and of Amaranth: all of them, or those at the top of a module."""
     names = {".".join(("multitree", *p.relative_to(ROOT).with_suffix("").parts)): p for p in paths}
     graph = networkx.DiGraph()
     graph.add_nodes_from([*names, "amaranth"])
@@ -169,7 +168,6 @@ def recording() -> Iterator[set[str]]:
 
 
 def of_rooms(names: set[str]) -> list[str]:
-    """Those of some files that stand in the rooms."""
     known = {str(path): str(path.relative_to(ROOT)) for path in files(*ROOMS)}
     real = {str(Path(name).resolve()) for name in names.copy()}
     return sorted(known[name] for name in real & known.keys())
@@ -202,7 +200,6 @@ def warm_tensor(rank: int, num_ranks: int) -> list[str]:
 
 
 def compare() -> None:
-    """The command that compares algorithms by the analytic engine."""
     with contextlib.redirect_stdout(io.StringIO()):
         multitree(["compare", "torus:4x4", "--engine", "analytic", "--quiet"])
 

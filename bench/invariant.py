@@ -94,7 +94,6 @@ def differing_bits(one: FLOATS, other: FLOATS) -> int:
 
 
 def compare() -> dict[str, Any]:
-    """Count bits that differ from the first variant's, on all ranks."""
     buffers, first = make_buffers(), {}
     counts = {level: {"bits": 0, "variants": 0} for level in ("invariant", "schedule")}
     num, with_waves, without_link, algorithms = 0, 0, 0, set()
@@ -146,7 +145,6 @@ def cost_in_rtl(size_bytes: int) -> dict[str, Any]:
 
 
 def least_cpu_ms(run: Any) -> float:
-    """Least CPU milliseconds of 25 runs on one thread."""
     return 1000 * least_cpu_seconds(run, 25)[1]
 
 

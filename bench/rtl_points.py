@@ -21,7 +21,6 @@ TABLE = "baselines"
 
 
 def rows_of(book: Book) -> list[dict[str, Any]]:
-    """A row for each run of the table, in the order of the columns."""
     headings = [column.key for column in book.tables[TABLE].columns]
     found = []
     for run in book.runs:

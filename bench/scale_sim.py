@@ -73,7 +73,6 @@ def products_of(network: str) -> dict[Product, str]:
 
 
 def simulated_cycles(product: Product, arrays: SystolicArrays) -> int:
-    """Total cycles that SCALE-Sim gives a product."""
     from scalesim.scale_sim import scalesim
 
     with tempfile.TemporaryDirectory() as folder:

@@ -165,7 +165,6 @@ def contributions(each: Upcoming, model: LinkModel) -> int:
 
 
 def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
-    """Unequal links, mixed classes and staged contributions of some outcomes."""
     added = sum(each.added for each in group)
     return {
         "unequal": sum(each.unequal for each in group),

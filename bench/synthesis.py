@@ -98,7 +98,6 @@ def measure(
 
 
 def show(row: dict[str, Any]) -> None:
-    """One line of the table, and what limits the clock below it."""
     mhz = "" if row["mhz"] is None else f"{row['mhz']:.1f} MHz"
     counts = [f"{row[name]:.0f}" if name == "lut_per_port" else f"{row[name]:g}" for name in COUNTS]
     names = [row[name] for name in ("family", "ports", "flit_bits", "lanes", "wave_width")]

@@ -72,7 +72,6 @@ def draw(seed: int, count: int) -> list[Case]:
 
 
 def as_tensor(row: np.ndarray) -> torch.Tensor:
-    """A copy of an array of any of the types as a tensor."""
     if row.dtype.itemsize == 2:
         return torch.from_numpy(row.view(np.int16).copy()).view(torch.bfloat16)
     return torch.from_numpy(row.copy())

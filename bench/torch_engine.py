@@ -190,7 +190,6 @@ def measure_kernels(size_mib: int) -> Iterator[Row]:
 
 
 def plain_sum(memory: torch.Tensor) -> torch.Tensor:
-    """The same result without a schedule: sum over ranks, one copy for each."""
     return memory.sum(0, dtype=memory.dtype).expand_as(memory).contiguous()
 
 

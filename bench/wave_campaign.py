@@ -139,7 +139,6 @@ def run_once(seed: int, forward_flits: int = 0) -> Outcome:
 
 
 def more_of(group: Sequence[Outcome]) -> dict[str, Any]:
-    """Waves of some outcomes, and their messages."""
     return {name: sum(getattr(each, name) for each in group) for name in ("waves", "messages")}
 
 

@@ -369,7 +369,6 @@ def run_case(
 
 
 def good_files(room: Path) -> dict[str, bytes]:
-    """Contents that every case finds in its folder."""
     save_schedule(build(torus(2, 2), "multitree"), room / "good.json")
     save_topology(torus(2, 2), room / "good.graphml")
     good = {name: (room / name).read_bytes() for name in ("good.json", "good.graphml")}
