@@ -27,17 +27,7 @@ CLOCKS = "two clocks"
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a block has no property of its own.
-
-    Parameters
-    ----------
-    kind : str
-        `WIRING`, `REGISTERED`, `ARITHMETIC` or `CLOCKS`.
-    text : str
-        What it is made of, for people.
-    test : str
-        Where it is tested.
-    """
+    """Why a block has no property of its own: of which kind it is, made of what, tested where."""
 
     kind: str
     text: str

@@ -91,29 +91,12 @@ def _run(command, folder, limit_seconds=None):
 def solve(
     netlist: str, *, depth: int | None, limit_seconds: int, kept: Path | None = None
 ) -> Verdict:
-    """Prove the netlist's assertion without bound, or search `depth` cycles from reset.
+    """Prove the one assertion of a netlist in RTLIL, or search `depth` cycles from reset.
 
-    Parameters
-    ----------
-    netlist : str
-        RTLIL with a module `top`, one assertion, any number of assumptions.
-    depth : int or None
-        Cycles to search; None for property-directed reachability, whose invariant ABC checks.
-    limit_seconds : int
-        Time for the solver, in seconds of its processor.
-    kept : Path, optional
-        Folder of verdicts by what was solved and by what: script, engine and the versions of
-        both tools. One that is there is not looked for again, one that is found is put there.
-
-    Raises
-    ------
-    ToolError
-        If Yosys or ABC is missing or fails.
-
-    References
-    ----------
-    N. Een, A. Mishchenko, R. Brayton, "Efficient implementation of property directed
-    reachability", FMCAD 2011.
+    A proof is by property-directed reachability (Een, Mishchenko, Brayton, FMCAD 2011), whose
+    invariant ABC checks. The limit is of the solver's own processor time. Verdicts are kept in a
+    folder by what was solved and by what: script, engine, the versions of both tools. Raises
+    `ToolError` where Yosys or ABC is missing or fails.
     """
     engine = "pdr" if depth is None else f"bmc3 -F {depth}"
     key = content_key(netlist, SCRIPT, engine, *_versions())

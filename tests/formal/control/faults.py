@@ -3,24 +3,15 @@
 from amaranth import Array, Cat, Mux, Signal
 
 from multitree.hw.switch.faults import SwitchFault, SwitchFaults
-from multitree.nic.control.monitor import FAULT, FaultMonitor, FaultRelay, Watchdog
+from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited, FaultCode
 from tests.formal.bench import holds
-from tests.formal.stand_ins import free_outputs
 
 _PORTS = ({"num_ports": 2}, {"num_ports": 4})
 
-_NOTHING = {
-    "code": 0,
-    "awaited": 0,
-    "op": 0,
-    "port": 15,
-    "at_port": 15,
-    "row": 0xFFFF,
-    "flow": 0xFFFF,
-    "wave": 0,
-}
+_NOTHING = {"code": 0, "awaited": 0, "op": 0, "port": 15, "at_port": 15}
+_NOTHING |= {"row": 0xFFFF, "flow": 0xFFFF, "wave": 0}
 _NAMES_A_FLOW = (
     FaultCode.FRAMING,
     FaultCode.UNEXPECTED_MESSAGE,
@@ -32,21 +23,15 @@ _NAMES_A_FLOW = (
 
 
 @holds("watchdog.bites", {"width": 2}, {"width": 4})
-def watchdog(bench, *, width):
+def watchdog(m, *, width):
     """A fault exactly when nothing moved for the limit that holds; 0 switches it off."""
-    m = bench.m
     m.submodules.block = block = Watchdog()
-    running, progress, arrived = (bench.free(n) for n in ("running", "progress", "arrived"))
-    limits = [bench.constant(f"limit_{k}", width) for k in range(2)]
-    m.d.comb += [
-        block.running.eq(running),
-        block.progress.eq(progress),
-        block.arrived.eq(arrived),
-        block.watchdog_cycles.eq(limits[0]),
-        block.first_arrival_cycles.eq(limits[1]),
-    ]
+    running, progress, arrived = block.running, block.progress, block.arrived
+    limits = [block.watchdog_cycles[:width], block.first_arrival_cycles[:width]]
+    m.drive(running, progress, arrived)
+    m.fix(*limits)
     # As ports report both: an arrival is progress.
-    bench.assume(~arrived | progress)
+    m.assume(~arrived | progress)
     still, seen = Signal(width + 1), Signal()
     limit = Mux(seen, limits[0], limits[1])
     with m.If(~running):
@@ -56,9 +41,9 @@ def watchdog(bench, *, width):
     bites = running & (limit != 0) & (still >= limit)
     code = Mux(seen, FaultCode.WATCHDOG.value, FaultCode.FIRST_ARRIVAL.value)
     # A limit is reached after less time than the counter of this bench holds.
-    bench.check(still.all() | (block.code == Mux(bites, code, 0)))
-    bench.cover("bites", bites & seen)
-    bench.cover("off", running & ~limit.any() & (still == 3))
+    m.check(still.all() | (block.code == Mux(bites, code, 0)))
+    m.cover("bites", bites & seen)
+    m.cover("off", running & ~limit.any() & (still == 3))
 
 
 class _Found:
@@ -81,13 +66,8 @@ def _of_port(block, number, num_ports):
     named = Cat(code == kind.value for kind in _NAMES_A_FLOW).any()
     flow = Mux(named, wait.flow, 0xFFFF)
     wave = Cat(wait.wave, flow != 0xFFFF) if len(block.wave) else 0
-    return {
-        "code": code,
-        "awaited": block.ports_awaited[number],
-        "at_port": number,
-        "flow": flow,
-        "wave": wave,
-    }
+    known = {"code": code, "awaited": block.ports_awaited[number], "at_port": number}
+    return known | {"flow": flow, "wave": wave}
 
 
 def _waiting(block, num_ports):
@@ -106,25 +86,24 @@ def _waiting(block, num_ports):
     return waiting.fields
 
 
-def _monitor(bench, num_ports, wave_width):
+def _monitor(m, num_ports, wave_width):
     """The monitor with free inputs."""
     block = FaultMonitor(Config(num_ports=num_ports, wave_width=wave_width))
-    bench.m.submodules.block = block
-    free_outputs(bench, "code", block.control, block.table, block.watchdog, *block.ports)
-    free_outputs(bench, "place", block.table_index, block.table_of_flow, *block.ports_awaited)
-    for number, wait in enumerate(block.waits):
+    m.submodules.block = block
+    m.drive(block.control, block.table, block.watchdog, *block.ports)
+    m.drive(block.table_index, block.table_of_flow, *block.ports_awaited)
+    for wait in block.waits:
         waves = [wait.wave] if wave_width else []
-        fields = wait.awaited, wait.row, wait.flow, wait.port, wait.op
-        free_outputs(bench, f"wait_{number}", *fields, *waves)
+        m.drive(wait.awaited, wait.row, wait.flow, wait.port, wait.op, *waves)
     return block
 
 
 @holds("monitor.first", *_PORTS, {"num_ports": 2, "wave_width": 3})
-def first(bench, *, num_ports, wave_width=0):
+def first(m, *, num_ports, wave_width=0):
     """The first fault is kept as it came, with what it concerns; of several the one that ranks
     highest.
     """
-    block = _monitor(bench, num_ports, wave_width)
+    block = _monitor(m, num_ports, wave_width)
     expected, of_flow = _Found(), block.table_of_flow
     expected.add(block.control.any(), code=block.control)
     row, flow = (Mux(known, block.table_index, 0xFFFF) for known in (~of_flow, of_flow))
@@ -133,123 +112,96 @@ def first(bench, *, num_ports, wave_width=0):
         expected.add(block.ports[number].any(), **_of_port(block, number, num_ports))
     of_watchdog = block.watchdog.any() & ~expected.found
     # What waits is registered before: nothing moves when a watchdog bites.
-    waiting = {name: bench.past(value) for name, value in _waiting(block, num_ports).items()}
+    waiting = {name: m.past(value) for name, value in _waiting(block, num_ports).items()}
     expected.add(block.watchdog.any(), **{**waiting, "code": block.watchdog})
-    kept, fault = bench.past(block.faulted), Cat(block.fault.as_value(), block.wave)
-    bench.check(~kept | (block.faulted & (fault == bench.past(fault))))
-    bench.check(block.faulted == (kept | bench.past(expected.found)))
+    kept, fault = m.past(block.faulted), Cat(block.fault.as_value(), block.wave)
+    m.check(~kept | (block.faulted & (fault == m.past(fault))))
+    m.check(block.faulted == (kept | m.past(expected.found)))
     begins = ~kept & block.faulted
-    known = ~bench.past(of_watchdog) | bench.past(bench.past(1))
+    known = ~m.past(of_watchdog) | m.past(1, 2)
     for name, value in expected.fields.items():
         is_wave = name == "wave"
         if is_wave and not wave_width:
             continue
         reported = block.wave if is_wave else getattr(block.fault, name)
-        bench.check(~(begins & known) | (reported == bench.past(value)))
-    bench.check(block.faulted | ~fault.any())
-    bench.cover("watchdog", begins & bench.past(of_watchdog) & (block.fault.at_port == 0))
-    bench.cover("another", kept & bench.past(block.control.any()))
+        m.check(~(begins & known) | (reported == m.past(value)))
+    m.check(block.faulted | ~fault.any())
+    m.cover("watchdog", begins & m.past(of_watchdog) & (block.fault.at_port == 0))
+    m.cover("another", kept & m.past(block.control.any()))
 
 
-class _Told:
-    """What one arbitrary neighbour learns of a fault that is kept.
+def _told(m, block, *, fault, own, from_port, num_ports):
+    """What one arbitrary neighbour learns of a fault, which is there for good.
 
-    Parameters
-    ----------
-    fault : Value
-        There is a fault, for good.
-    own, from_port : Value
-        It began here; else the port whose neighbour reported it.
+    It began here, or at the port whose neighbour reported it.
     """
-
-    def __init__(self, bench, block, *, fault, own, from_port, num_ports):
-        m = bench.m
-        port = bench.constant("port", range(max(num_ports, 2)))
-        bench.assume(port < num_ports)
-        tell, up, reported = (
-            bits.bit_select(port, 1) for bits in (block.send_fault, block.up, block.fault_sent)
-        )
-        bench.assume(~reported | tell)
-        known, owed = Signal(), Signal()
-        m.d.sync += known.eq(fault)
-        with m.If(fault & ~known):
-            m.d.sync += owed.eq(own | (from_port != port))
-        with m.Elif(~up):
-            m.d.sync += owed.eq(fault & own)
-        with m.Elif(reported):
-            m.d.sync += owed.eq(0)
-        # Owed since the fault or since the link came up, paid once: offered all the while.
-        bench.check(tell == (owed & up & known))
-        bench.cover("passed_on", known & ~own & reported)
-        bench.cover("again", known & own & reported & bench.past(bench.past(~up)))
+    port = m.one_of(num_ports, "port")
+    tell, up, reported = (
+        bits.bit_select(port, 1) for bits in (block.send_fault, block.up, block.fault_sent)
+    )
+    m.assume(~reported | tell)
+    known, owed = m.past(fault), Signal()
+    with m.If(fault & ~known):
+        m.d.sync += owed.eq(own | (from_port != port))
+    with m.Elif(~up):
+        m.d.sync += owed.eq(fault & own)
+    with m.Elif(reported):
+        m.d.sync += owed.eq(0)
+    # Owed since the fault or since the link came up, paid once: offered all the while.
+    m.check(tell == (owed & up & known))
+    m.cover("passed_on", known & ~own & reported)
+    m.cover("again", known & own & reported & m.past(~up, 2))
 
 
 @holds("relay.sent", *_PORTS)
-def relay(bench, *, num_ports):
+def relay(m, *, num_ports):
     """Each neighbour is notified once, an own fault again at link-up, never its sender."""
-    m = bench.m
     m.submodules.block = block = FaultRelay(Config(num_ports=num_ports, flit_bytes=8))
-    free_outputs(
-        bench,
-        "in",
-        block.rank,
-        block.fault_received,
-        block.up,
-        block.fault_sent,
-        *block.received_fault,
-    )
-    fault = bench.constant("fault", FAULT.size)
+    m.drive(block.rank, block.fault_received, block.up, block.fault_sent, *block.received_fault)
+    m.fix(block.fault)
     faulted = Signal()
     # As the monitor latches it: for good, and after a neighbour's word if that is what it is.
-    begins = bench.free("begins") & ~faulted
+    begins = m.free("begins") & ~faulted
     m.d.sync += faulted.eq(faulted | begins)
-    m.d.comb += [block.faulted.eq(faulted), block.fault.as_value().eq(fault)]
+    m.d.comb += block.faulted.eq(faulted)
     own = block.fault.code != FaultCode.PEER_FAULT.value
     heard, from_port = block.fault_received, block.fault.at_port
     lowest = heard & (~heard + 1)[:num_ports]
-    bench.assume(~begins | own | ((1 << from_port)[:num_ports] == lowest) & heard.any())
-    _Told(bench, block, fault=faulted, own=own, from_port=from_port, num_ports=num_ports)
-    came = Signal(len(block.fault_record))
-    with m.If(begins):
-        m.d.sync += came.eq(Array(block.received_fault)[from_port])
+    m.assume(~begins | own | ((1 << from_port)[:num_ports] == lowest) & heard.any())
+    _told(m, block, fault=faulted, own=own, from_port=from_port, num_ports=num_ports)
+    came = m.latch(begins, Array(block.received_fault)[from_port])
     words = block.fault.as_value()
     # A flit of 8 bytes tells rank and code, and the word of row and flow.
-    is_said = (block.fault_record[:24] == Cat(block.rank, block.fault.code)) & (
-        block.fault_record[24:32] == 0
-    )
-    is_said &= block.fault_record[32:] == words[32:64][: len(block.fault_record) - 32]
-    bench.check(~block.send_fault.any() | Mux(own, is_said, block.fault_record == came))
+    record = block.fault_record
+    is_said = (record[:24] == Cat(block.rank, block.fault.code)) & (record[24:32] == 0)
+    is_said &= record[32:] == words[32:64][: len(record) - 32]
+    m.check(~block.send_fault.any() | Mux(own, is_said, record == came))
 
 
 @holds("switch_faults.sent", *_PORTS)
-def switch_faults(bench, *, num_ports):
+def switch_faults(m, *, num_ports):
     """The first fault is kept, and sent to each neighbour once, as an interface's is."""
-    m = bench.m
     m.submodules.block = block = SwitchFaults(num_ports=num_ports, flit_bytes=8)
-    free_outputs(bench, "in", block.number, block.fault_received, block.up, block.fault_sent)
-    free_outputs(bench, "received_fault", *block.received_fault)
-    free_outputs(bench, "faults", *block.faults)
+    m.drive(block)
     peer = SwitchFault.PEER_FAULT.value
     for code in block.faults:
-        bench.assume(code != peer)
+        m.assume(code != peer)
     fault = block.fault.as_value()
-    faulted, kept = block.fault.code.any(), bench.past(block.fault.code.any())
-    bench.check(~kept | (fault == bench.past(fault)))
+    faulted, kept = block.fault.code.any(), m.past(block.fault.code.any())
+    m.check(~kept | (fault == m.past(fault)))
     wrong = Cat(code.any() for code in block.faults) | block.fault_received
-    bench.check(faulted == (kept | bench.past(wrong).any()))
+    m.check(faulted == (kept | m.past(wrong).any()))
     port, expected = 0, 0
     for number in reversed(range(num_ports)):
         own, mine = block.faults[number], wrong[number]
         expected = Mux(mine, Mux(own.any(), own, peer), expected)
         port = Mux(mine, number, port)
     begins = faulted & ~kept
-    named = (block.fault.code == bench.past(expected)) & (block.fault.port == bench.past(port))
-    bench.check(~begins | named)
+    named = (block.fault.code == m.past(expected)) & (block.fault.port == m.past(port))
+    m.check(~begins | named)
     own = block.fault.code != peer
-    _Told(bench, block, fault=faulted, own=own, from_port=block.fault.port, num_ports=num_ports)
-    came, received_fault = Signal(len(block.fault_record)), Array(block.received_fault)[port]
-    with m.If(~faulted):
-        m.d.sync += came.eq(received_fault)
+    _told(m, block, fault=faulted, own=own, from_port=block.fault.port, num_ports=num_ports)
+    came = m.latch(~faulted, Array(block.received_fault)[port])
     is_own = block.fault_record[:24] == Cat(block.number, block.fault.code)
-    bench.check(~(faulted & own) | is_own)
-    bench.check(~(block.send_fault.any() & ~own) | (block.fault_record == came))
+    m.check(~(faulted & own) | is_own)
+    m.check(~(block.send_fault.any() & ~own) | (block.fault_record == came))

@@ -43,14 +43,7 @@ def _entry(bits, fields):
 class Words:
     """A table of which one row, at an arbitrary index, and its flow's entry are known.
 
-    Parameters
-    ----------
-    index : Value
-        The row's number.
-    row, entry : View
-        The row and its flow's entry.
-    shown_row, shown_entry : View
-        What the memories show, two cycles after the address.
+    What the memories show of rows and entries comes two cycles after the address.
     """
 
     index: Value
@@ -60,41 +53,34 @@ class Words:
     shown_entry: data.View
 
 
-def _shown(bench, address, known_at, known, other):
+def _shown(m, address, known_at, known, other):
     """The word of the address two cycles before; the same one as long as that stays."""
-    m = bench.m
-    at = bench.past(bench.past(address))
-    held, still, value = Signal(len(known)), at == bench.past(at), Signal(len(known))
+    at = m.past(address, 2)
+    held, still, value = Signal(len(known)), at == m.past(at), Signal(len(known))
     m.d.sync += held.eq(value)
     m.d.comb += value.eq(Mux(at == known_at, known, Mux(still, held, other)))
     return value
 
 
-def table(bench, *, row_address, flow_address, wave_width=0):
-    """What a block reads: any table at all.
+def table(m, *, row_address, flow_address, wave_width=0):
+    """Any table at all, of which a block asks for a row and for an entry.
 
-    Parameters
-    ----------
-    bench : Bench
-    row_address, flow_address : Value
-        What the block asks for; answers come two cycles later.
-    wave_width : int
-        Bits of a wave's number: stages and strides have one more than is legal.
+    Stages and strides have one bit more than is legal.
     """
     of_row, of_entry = dict(_ROW_BITS), dict(_ENTRY_BITS)
     if wave_width:
         of_row["stage"], of_entry["stride"] = wave_width + 1, 5
     row_width, entry_width = sum(of_row.values()), sum(of_entry.values()) + 4 * _CHILDREN
-    index = bench.constant("index", 3)
-    row_bits = bench.constant("row", row_width)
-    entry_bits = bench.constant("flow", entry_width)
+    index = m.constant("index", 3)
+    row_bits = m.constant("row", row_width)
+    entry_bits = m.constant("flow", entry_width)
     row, assigned = _row(row_bits, of_row)
     entry, also = _entry(entry_bits, of_entry)
-    others = bench.free("other_row", row_width), bench.free("other_flow", entry_width)
-    shown_row, more = _row(_shown(bench, row_address[:4], index, row_bits, others[0]), of_row)
-    found = _shown(bench, flow_address[:4], row.flow[:4], entry_bits, others[1])
+    others = m.free("other_row", row_width), m.free("other_flow", entry_width)
+    shown_row, more = _row(_shown(m, row_address[:4], index, row_bits, others[0]), of_row)
+    found = _shown(m, flow_address[:4], row.flow[:4], entry_bits, others[1])
     shown_entry, rest = _entry(found, of_entry)
-    bench.m.d.comb += [*assigned, *also, *more, *rest]
+    m.d.comb += [*assigned, *also, *more, *rest]
     return Words(index, row, entry, shown_row, shown_entry)
 
 

@@ -7,46 +7,32 @@ from multitree.hw.link.link import Kind
 from multitree.nic.driver.config import Config
 from multitree.nic.layouts import descriptor_layout, head_layout
 from multitree.nic.send.sender import Framer
-from tests.formal.bench import driven, holds
+from tests.formal.bench import alike, holds, sets, transfer
 
-OF_A_HEAD = ("flow", "op", "order", "step", "route")
+OF_A_HEAD = "flow op order step route"
 """What a head on shared links says as its descriptor does, besides its size."""
 
 
-def _framer(bench, config):
+def _framer(m, config):
     """The block behind a queue of any descriptors and one of any data; it may be stopped."""
-    m = bench.m
     m.submodules.block = block = Framer(config)
-    driven(bench, "descriptors", block.descriptors)
-    driven(bench, "payload", block.payload)
-    m.d.comb += [
-        block.run.running.eq(bench.free("running")),
-        block.run.sequence.eq(bench.constant("sequence", 8)),
-        block.flits.ready.eq(bench.free("flits_ready")),
-    ]
-    for queue in (block.descriptors, block.payload):
-        stood = bench.past(queue.valid & ~queue.ready)
-        shown = queue.payload.as_value() if queue is block.descriptors else queue.payload
-        bench.assume(~stood | (queue.valid & (shown == bench.past(shown))))
+    m.drive(block.descriptors, block.payload, block.run.running, block.flits)
+    m.fix(block.run.sequence[:8])
+    m.patient(block.descriptors, block.payload)
     return block
 
 
 class _Course:
     """Which message is being sent, by what was taken: its descriptor and the flits it has left."""
 
-    def __init__(self, bench, block, config):
-        m = bench.m
+    def __init__(self, m, block, config):
         kind = block.flits.payload.kind
-        sent = block.flits.valid & block.flits.ready
-        self.taken = block.descriptors.valid & block.descriptors.ready
+        sent = transfer(block.flits)
+        self.taken = transfer(block.descriptors)
         self.descriptor = Signal(descriptor_layout(config))
         self.left = Signal(config.address_width)
-        self.begins, self.moves = Signal(), Signal()
         self.is_head = (kind == Kind.HEAD) | (kind == Kind.SINGLE)
-        m.d.comb += [
-            self.begins.eq(sent & self.is_head & (self.left == 0)),
-            self.moves.eq(sent & ~self.is_head),
-        ]
+        self.begins, self.moves = sent & self.is_head & (self.left == 0), sent & ~self.is_head
         with m.If(self.begins):
             m.d.sync += self.descriptor.eq(block.descriptors.payload)
             m.d.sync += self.left.eq(block.descriptors.payload.size)
@@ -54,14 +40,12 @@ class _Course:
             m.d.sync += self.left.eq(self.left - 1)
 
 
-@holds(
-    "framer.channel", {"num_classes": 2, "address_width": 4}, {"num_classes": 1, "address_width": 4}
-)
-def channel(bench, *, num_classes, address_width):
+@holds("framer.channel", *sets("num_classes address_width", (2, 4), (1, 4)))
+def channel(m, *, num_classes, address_width):
     """Each flit is on the channel of its own message's row and of its collective's parity."""
     config = Config(num_classes=num_classes, address_width=address_width)
-    block = _framer(bench, config)
-    course = _Course(bench, block, config)
+    block = _framer(m, config)
+    course = _Course(m, block, config)
     inside = course.left != 0
     parity = block.run.sequence[0]
     for vc_class, belongs in (
@@ -69,44 +53,36 @@ def channel(bench, *, num_classes, address_width):
         (course.descriptor.vc_class, inside),
     ):
         # A row of a class that is not there is illegal: the fetcher hands out none.
-        bench.assume(~belongs | (vc_class < num_classes))
-        bench.check(~(block.flits.valid & belongs) | (block.vc == Cat(parity, vc_class)))
-    waits = bench.past(block.flits.valid & ~block.flits.ready) & block.run.running
-    bench.check(~waits | (block.vc == bench.past(block.vc)))
+        m.assume(~belongs | (vc_class < num_classes))
+        m.check(~(block.flits.valid & belongs) | (block.vc == Cat(parity, vc_class)))
+    waits = m.past(block.flits.valid & ~block.flits.ready) & block.run.running
+    m.check(~waits | (block.vc == m.past(block.vc)))
     other = course.descriptor.vc_class != block.descriptors.payload.vc_class
-    bench.cover("behind", course.moves & (course.left > 1) & block.descriptors.valid & parity)
+    m.cover("behind", course.moves & (course.left > 1) & block.descriptors.valid & parity)
     if num_classes > 1:
-        bench.cover("other", course.moves & (course.left > 1) & block.descriptors.valid & other)
+        m.cover("other", course.moves & (course.left > 1) & block.descriptors.valid & other)
 
 
 @holds(
     "framer.frames",
-    {"shared": True, "packets": False, "submessage_flits": 2},
-    {"shared": False, "packets": True, "submessage_flits": 2},
-    {"shared": False, "packets": True, "submessage_flits": 4},
+    *sets("shared packets submessage_flits", (True, False, 2), (False, True, 2), (False, True, 4)),
 )
-def frames(bench, *, shared, packets, submessage_flits):
+def frames(m, *, shared, packets, submessage_flits):
     """Each descriptor is one head that says it, then its data once, in order, tails in place."""
-    m = bench.m
-    config = Config(
-        num_classes=int(shared),
-        address_width=4,
-        submessage_flits=submessage_flits,
-        flit_bytes=16 if shared else 8,
-    )
-    block = _framer(bench, config)
+    sizes = {"num_classes": int(shared), "flit_bytes": 16 if shared else 8}
+    config = Config(address_width=4, submessage_flits=submessage_flits, **sizes)
+    block = _framer(m, config)
     m.d.comb += block.run.packets.eq(packets)
-    course = _Course(bench, block, config)
+    course = _Course(m, block, config)
     flit, descriptor = block.flits.payload, block.descriptors.payload
     head = data.View(head_layout(config), flit.payload[: head_layout(config).size])
-    bench.check(course.taken == course.begins)
-    bench.check(~block.flits.valid | block.run.running)
+    m.check(course.taken == course.begins)
+    m.check(~block.flits.valid | block.run.running)
     single = flit.kind == Kind.SINGLE
-    bench.check(~course.begins | (single == (descriptor.size == 0)))
-    names = OF_A_HEAD if shared else OF_A_HEAD[:2]
-    said = Cat(head[name] == descriptor[name] for name in names).all()
+    m.check(~course.begins | (single == (descriptor.size == 0)))
+    said = alike(head, descriptor, OF_A_HEAD if shared else "flow op")
     said &= (head.size == descriptor.size) & (head.sequence == block.run.sequence)
-    bench.check(~course.begins | said)
+    m.check(~course.begins | said)
     place = Signal(range(submessage_flits))
     with m.If(course.begins):
         m.d.sync += place.eq(0)
@@ -114,23 +90,20 @@ def frames(bench, *, shared, packets, submessage_flits):
         m.d.sync += place.eq(place + 1)
     ends = (course.left == 1) | (place.all() & packets)
     tail = flit.kind == Kind.TAIL
-    bench.check(~course.moves | ((course.left != 0) & (tail == ends)))
+    m.check(~course.moves | ((course.left != 0) & (tail == ends)))
     # Data go out one by one, unchanged, and at no other time.
-    taken = block.payload.valid & block.payload.ready
-    bench.check(taken == course.moves)
-    bench.check(~course.moves | (flit.payload == block.payload.payload))
+    m.check(transfer(block.payload) == course.moves)
+    m.check(~course.moves | (flit.payload == block.payload.payload))
     again = block.flits.valid & course.is_head & (course.left != 0)
-    bench.check(~again | (packets & ~place.any() & (course.descriptor.size != course.left)))
+    m.check(~again | (packets & ~place.any() & (course.descriptor.size != course.left)))
     if not shared:
-        same = (head.flow == course.descriptor.flow) & (head.op == course.descriptor.op)
-        same &= head.continued & (head.sequence == block.run.sequence)
-        bench.check(~again | (same & (head.size == course.descriptor.size)))
-        bench.check(~course.begins | ~head.continued)
+        same = alike(head, course.descriptor, "flow op size")
+        m.check(~again | (same & head.continued & (head.sequence == block.run.sequence)))
+        m.check(~course.begins | ~head.continued)
     # A stop lets nothing out, and what was offered stays until then.
-    stands = block.run.running & bench.past(block.run.running)
+    stands = block.run.running & m.past(block.run.running)
     whole = Cat(flit.kind, flit.payload)
-    waits = bench.past(block.flits.valid & ~block.flits.ready)
-    bench.check(~(stands & waits) | (block.flits.valid & (whole == bench.past(whole))))
-    bench.check(~block.idle | (course.left == 0))
-    bench.check(~block.run.running | block.flits.valid | block.idle | ~block.payload.valid)
-    bench.cover("tail", course.moves & tail & (course.descriptor.size == submessage_flits + 1))
+    m.check(m.stays(block.flits.valid, block.flits.ready, whole, during=stands))
+    m.check(~block.idle | (course.left == 0))
+    m.check(~block.run.running | block.flits.valid | block.idle | ~block.payload.valid)
+    m.cover("tail", course.moves & tail & (course.descriptor.size == submessage_flits + 1))

@@ -1,13 +1,14 @@
 """Properties of what comes in: no arrival before its writes are acknowledged."""
 
-from amaranth import Cat, Module, Mux, Signal
+from amaranth import Cat, Module, Signal
 
 from multitree.hw.lanes import LaneOp, LaneUnit
 from multitree.nic.driver.config import Config
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
-from tests.formal.bench import Watch, driven, holds
+from tests.formal.bench import Watch, holds, sets, transfer
 from tests.formal.stand_ins import hollow
 
+_SIZES = sets("memory_queue_flits adder_cycles", (4, 1), (4, 4))
 BOUND_CYCLES = 12
 """Cycles searched for the whole reducer, which is too much for a proof without bound."""
 
@@ -20,33 +21,25 @@ class _Followed:
     or None where that is not looked at.
     """
 
-    def __init__(self, bench, *, taken, end, ack, arrival, capacity, mark=None):
-        m = bench.m
-        counts = range(capacity + 2)
-        self.missing, lacking = Signal(counts), Signal(counts)
-        unreported, ahead = Signal(counts), Signal(counts)
+    def __init__(self, m, *, taken, end, ack, arrival, capacity, mark=None):
+        self.missing = m.tally(taken, ack, capacity)
+        unreported = m.tally(taken & end, arrival.valid, capacity)
+        lacking, ahead = Signal.like(unreported), Signal.like(unreported)
         inside, seen = Signal(), Signal()
-        picked = taken & end & bench.free("pick") & ~seen
+        picked = taken & end & m.free("pick") & ~seen
         mine = inside & arrival.valid & (ahead == 0)
-        m.d.sync += [
-            self.missing.eq(self.missing + taken - ack),
-            unreported.eq(unreported + (taken & end) - arrival.valid),
-        ]
         with m.If(picked):
             m.d.sync += [seen.eq(1), inside.eq(1), lacking.eq(self.missing + 1 - ack)]
             m.d.sync += ahead.eq(unreported - arrival.valid)
         with m.Elif(inside):
             m.d.sync += [lacking.eq(lacking - (ack & (lacking != 0))), inside.eq(~mine)]
             m.d.sync += ahead.eq(ahead - arrival.valid)
-        bench.check(self.missing <= capacity)
-        bench.check(~arrival.valid | (unreported != 0))
-        bench.check(~mine | (lacking == 0))
+        m.check(self.missing <= capacity)
+        m.check(~arrival.valid | (unreported != 0))
+        m.check(~mine | (lacking == 0))
         if mark is not None:
-            expected = Signal(len(mark))
-            with m.If(picked):
-                m.d.sync += expected.eq(mark)
-            bench.check(~mine | (_mark(arrival) == expected))
-        bench.cover("arrival", mine)
+            m.check(~mine | (_mark(arrival) == m.latch(picked, mark)))
+        m.cover("arrival", mine)
 
 
 def _mark(mark):
@@ -55,37 +48,19 @@ def _mark(mark):
 
 
 @holds("acknowledger.arrivals", {"memory_queue_flits": 4}, {"memory_queue_flits": 5})
-def acknowledger(bench, *, memory_queue_flits):
+def acknowledger(m, *, memory_queue_flits):
     """No arrival before all writes of its sub-message are acknowledged; queue never exceeded.
 
     Alone: writes, ends, marks and acknowledgements come as they like.
     """
-    m = bench.m
     config = Config(memory_queue_flits=memory_queue_flits, address_width=4, submessage_flits=2)
     m.submodules.block = block = Acknowledger(config)
-    taken, end, ack = bench.free("taken"), bench.free("end"), bench.free("ack")
-    m.d.comb += [block.taken.eq(taken), block.end.eq(end), block.ack.eq(ack)]
-    driven(bench, "marks", block.marks)
-    bench.assume(~taken | block.room)
-    followed = _Followed(
-        bench, taken=taken, end=end, ack=ack, arrival=block.arrival, capacity=memory_queue_flits
-    )
-    bench.assume(~ack | (followed.missing != 0))
-    bench.cover("outstanding", followed.missing == memory_queue_flits)
-
-
-def _memory_reads(bench, block, depth):
-    """A memory that answers reads in order, whenever it likes; never more are outstanding."""
-    m = bench.m
-    answered = bench.free("fetch_data_valid")
-    unanswered = Signal(range(depth + 2))
-    m.d.comb += [
-        block.fetch.ready.eq(bench.free("fetch_ready")),
-        block.fetch.data_valid.eq(answered),
-    ]
-    m.d.sync += unanswered.eq(unanswered + (block.fetch.valid & block.fetch.ready) - answered)
-    bench.assume(~answered | (unanswered != 0))
-    bench.check(unanswered <= depth)
+    strobes = {"taken": block.taken, "end": block.end, "ack": block.ack}
+    m.drive(*strobes.values(), block.marks)
+    m.assume(~block.taken | block.room)
+    followed = _Followed(m, **strobes, arrival=block.arrival, capacity=memory_queue_flits)
+    m.assume(~block.ack | (followed.missing != 0))
+    m.cover("outstanding", followed.missing == memory_queue_flits)
 
 
 class _Told(LaneUnit):
@@ -103,107 +78,75 @@ class _Told(LaneUnit):
         return m
 
 
-def _block(bench, memory_queue_flits, adder_cycles, tells=False):
+def _block(m, memory_queue_flits, adder_cycles, tells=False):
     """The block with free items; an adder of so many cycles, which decides nothing."""
-    config = Config(
-        memory_queue_flits=memory_queue_flits,
-        address_width=4,
-        submessage_flits=2,
-        flit_bytes=8,
-        dtypes=("int32",),
-    )
+    sizes = {"memory_queue_flits": memory_queue_flits, "address_width": 4, "submessage_flits": 2}
+    config = Config(**sizes, flit_bytes=8, dtypes=("int32",))
 
     def adder(**sizes):
         unit = (hollow(LaneUnit) if not tells else _Told)(**sizes)
         unit.stages = adder_cycles
         return unit
 
-    bench.replace("multitree.nic.reduce.reducer.LaneUnit", adder)
-    bench.m.submodules.block = block = Reducer(config)
-    driven(bench, "items", block.items)
+    m.replace("multitree.nic.reduce.reducer.LaneUnit", adder)
+    m.submodules.block = block = Reducer(config)
+    m.drive(block.items)
     return block
 
 
-def _reducer(bench, memory_queue_flits, adder_cycles, tells=False):
-    """The block with free items and memory."""
-    m = bench.m
-    block = _block(bench, memory_queue_flits, adder_cycles, tells)
-    ack = bench.free("ack")
-    m.d.comb += [block.write.ready.eq(bench.free("write_ready")), block.write.ack.eq(ack)]
-    _memory_reads(bench, block, memory_queue_flits)
-    return block
+def _reducer(m, memory_queue_flits, adder_cycles, tells=False):
+    """The block with free items, a memory that answers when it likes, and what it owes of writes.
+
+    Never more reads are outstanding than there is room for.
+    """
+    block = _block(m, memory_queue_flits, adder_cycles, tells)
+    fetch, write = block.fetch, block.write
+    m.drive(write.ready, write.ack, fetch.ready, fetch.data_valid)
+    m.check(m.owed(transfer(fetch), fetch.data_valid, memory_queue_flits) <= memory_queue_flits)
+    return block, m.owed(transfer(write), write.ack, memory_queue_flits)
 
 
 @holds(
     "reducer.writes",
-    {"memory_queue_flits": 4, "adder_cycles": 1, "bit": 0},
-    {"memory_queue_flits": 4, "adder_cycles": 4, "bit": 3},
+    *sets("memory_queue_flits adder_cycles bit", (4, 1, 0), (4, 4, 3)),
     depth=BOUND_CYCLES,
     quick_depth=9,
 )
-def reducer_writes(bench, *, memory_queue_flits, adder_cycles, bit):
+def reducer_writes(m, *, memory_queue_flits, adder_cycles, bit):
     """Each flit written once, in order, at its address; reads and writes within the queue."""
-    block = _reducer(bench, memory_queue_flits, adder_cycles, tells=True)
-    item, wrote = block.items.payload, block.write.valid & block.write.ready
-    took = block.items.valid & block.items.ready
+    block, unacked = _reducer(m, memory_queue_flits, adder_cycles, tells=True)
+    item, fetch, write = block.items.payload, block.fetch, block.write
+    took, wrote = transfer(block.items), transfer(write)
     # What replaces says so itself, as the adder does.
-    bench.assume(item.payload[2] == item.replace)
-    watch = Watch(
-        bench,
-        put=took,
-        take=wrote,
-        value_in=Cat(item.address[bit], item.payload[0], item.replace),
-        value_out=Cat(block.write.address[bit], block.write.data[0], block.write.data[2]),
-        capacity=memory_queue_flits,
-    )
-    Watch(
-        bench,
-        put=took & ~item.replace,
-        take=block.fetch.valid & block.fetch.ready,
-        value_in=item.address[bit],
-        value_out=block.fetch.address[bit],
-        capacity=2,
-        name="read",
-    )
-    bench.m.d.comb += block.fetch.data.eq(bench.free("fetch_data", 2))
-    Watch(
-        bench,
-        put=block.fetch.data_valid,
-        take=wrote & ~block.write.data[2],
-        value_in=block.fetch.data[1],
-        value_out=block.write.data[1],
-        capacity=memory_queue_flits,
-        name="added",
-    )
-    unacked = Signal(range(memory_queue_flits + 2))
-    written = block.write.valid & block.write.ready
-    bench.m.d.sync += unacked.eq(unacked + written - block.write.ack)
-    bench.assume(~block.write.ack | (unacked != 0))
-    bench.check(unacked <= memory_queue_flits)
-    bench.cover("full", watch.held == memory_queue_flits)
+    m.assume(item.payload[2] == item.replace)
+    put = took, Cat(item.address[bit], item.payload[0], item.replace)
+    take = wrote, Cat(write.address[bit], write.data[0], write.data[2])
+    watch = Watch(m, put, take, capacity=memory_queue_flits)
+    put, take = (took & ~item.replace, item.address[bit]), (transfer(fetch), fetch.address[bit])
+    Watch(m, put, take, capacity=2, name="read")
+    m.drive(fetch.data[:2])
+    put, take = (fetch.data_valid, fetch.data[1]), (wrote & ~write.data[2], write.data[1])
+    Watch(m, put, take, capacity=memory_queue_flits, name="added")
+    m.check(unacked <= memory_queue_flits)
+    m.cover("full", watch.held == memory_queue_flits)
 
 
 @holds(
     "reducer.arrivals",
-    {"memory_queue_flits": 4, "adder_cycles": 1},
-    {"memory_queue_flits": 4, "adder_cycles": 4},
+    *_SIZES,
     depth=BOUND_CYCLES,
     quick_depth=9,
 )
-def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
+def reducer_arrivals(m, *, memory_queue_flits, adder_cycles):
     """No arrival before every write of its sub-message is acknowledged; marks in order; idle means
     that all that was taken is reported.
     """
-    block = _reducer(bench, memory_queue_flits, adder_cycles)
+    block, _ = _reducer(m, memory_queue_flits, adder_cycles)
     item, ack = block.items.payload, block.write.ack
-    unacked = Signal(range(memory_queue_flits + 2))
-    written = block.write.valid & block.write.ready
-    bench.m.d.sync += unacked.eq(unacked + written - ack)
-    bench.assume(~ack | (unacked != 0))
     # Twice the queue may be between a flit's being taken and its acknowledgement.
     followed = _Followed(
-        bench,
-        taken=block.items.valid & block.items.ready,
+        m,
+        taken=transfer(block.items),
         end=item.end,
         ack=ack,
         arrival=block.arrival,
@@ -211,31 +154,26 @@ def reducer_arrivals(bench, *, memory_queue_flits, adder_cycles):
         mark=_mark(item.mark),
     )
     # What waits for an idle reducer comes behind all that was taken, and alone (`receiver.joins`).
-    bench.check(~block.idle | (followed.missing == 0))
-    bench.check(~(block.idle | bench.past(block.idle)) | ~block.arrival.valid)
+    m.check(~block.idle | (followed.missing == 0))
+    m.check(~(block.idle | m.past(block.idle)) | ~block.arrival.valid)
 
 
 @holds(
     "reducer.progress",
-    {"memory_queue_flits": 4, "adder_cycles": 1},
-    {"memory_queue_flits": 4, "adder_cycles": 4},
+    *_SIZES,
     depth=18,
 )
-def reducer_progress(bench, *, memory_queue_flits, adder_cycles):
+def reducer_progress(m, *, memory_queue_flits, adder_cycles):
     """With a memory that answers, something moves every adder + 5 cycles, or it is idle."""
-    m = bench.m
-    block = _block(bench, memory_queue_flits, adder_cycles)
+    block = _block(m, memory_queue_flits, adder_cycles)
     fetches, writes = block.fetch.valid, block.write.valid
     m.d.comb += [
         block.fetch.ready.eq(1),
-        block.fetch.data_valid.eq(bench.past(fetches)),
+        block.fetch.data_valid.eq(m.past(fetches)),
         block.write.ready.eq(1),
-        block.write.ack.eq(bench.past(writes)),
+        block.write.ack.eq(m.past(writes)),
     ]
-    limit_cycles = adder_cycles + 5
-    moves = Cat(block.items.valid & block.items.ready, fetches, writes, block.arrival.valid)
+    moves = Cat(transfer(block.items), fetches, writes, block.arrival.valid)
     stands = ~moves.any() & (~block.idle | (block.items.valid & ~block.items.ready))
-    still = Signal(range(limit_cycles + 2))
-    m.d.sync += still.eq(Mux(stands, still + 1, 0))
-    bench.check(still <= limit_cycles)
-    bench.cover("arrival", block.arrival.valid & block.arrival.last)
+    m.lasts(stands, adder_cycles + 5)
+    m.cover("arrival", block.arrival.valid & block.arrival.last)

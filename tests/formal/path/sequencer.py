@@ -8,7 +8,10 @@ from multitree.nic.driver.config import Config
 from multitree.nic.layouts import mark_layout
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
-from tests.formal.bench import holds
+from tests.formal.bench import holds, sets, transfer
+from tests.formal.stand_ins import hand_out
+
+__all__ = ["small_config"]
 
 REDUCE, GATHER = 0, 1
 EVENT_CYCLES = 4
@@ -41,7 +44,7 @@ class _Flow:
     wait for its turn; `added`.
     """
 
-    def __init__(self, bench, num_children):
+    def __init__(self, m, num_children):
         self.gathered, self.result = Signal(), Signal()
         names = ("locked", "began", "staged", "lies", "waits", "added")
         for name in names:
@@ -49,85 +52,64 @@ class _Flow:
         self.every = [getattr(self, name) for name in names] + [self.gathered, self.result]
 
 
+def small_config(num_ports, num_flows, max_children):
+    """An interface on shared links, with the shortest queues."""
+    sizes = {"num_ports": num_ports, "num_flows": num_flows, "max_children": max_children}
+    return Config(**sizes, num_classes=1, memory_queue_flits=4, address_width=4)
+
+
 class _Bench:
     """The sequencer, and all that ports, staging and control may do as far as one flow sees it."""
 
-    def __init__(self, bench, *, num_ports, num_flows, max_children):
-        self.m, self.bench = bench.m, bench
-        self.config = config = Config(
-            num_ports=num_ports,
-            num_flows=num_flows,
-            max_children=max_children,
-            num_classes=1,
-            memory_queue_flits=4,
-            address_width=4,
-        )
-        self.block = block = ReductionSequencer(config)
+    def __init__(self, m, *, num_ports, num_flows, max_children):
+        self.m = m
+        self.config = config = small_config(num_ports, num_flows, max_children)
+        m.submodules.block = self.block = block = ReductionSequencer(config)
         self.queues = [_Passing(config) for _ in range(num_ports)]
-        rest = iter(self.queues)
-        bench.replace("multitree.nic.reduce.sequencer.Checked", lambda *_, **__: next(rest))
-        self.m.submodules.block = block
-        self.children = bench.constant("children", range(max_children + 1))
-        bench.assume(self.children <= max_children)
-        self.key = bench.constant("key", range(max(num_flows, 2)))
-        bench.assume(self.key < num_flows)
-        self.flow = _Flow(bench, max_children)
-        self.m.d.comb += block.drains.ready.eq(bench.free("drains_ready"))
+        hand_out(m, "multitree.nic.reduce.sequencer.Checked", *self.queues)
+        self.children = m.one_of(max_children + 1, "children")
+        self.key = m.one_of(num_flows, "key")
+        self.flow = _Flow(m, max_children)
+        m.drive(block.drains)
         for number in range(num_ports):
             self._reservation(number)
             self._arrival(number)
 
     def _reservation(self, number):
         """A claim of any message, held until it is answered."""
-        bench, reservation = self.bench, self.block.reservations[number]
-        fields = Cat(
-            reservation.op, reservation.flow, reservation.order, reservation.empty, reservation.last
-        )
-        self.m.d.comb += [
-            reservation.valid.eq(bench.free(f"claims_{number}")),
-            reservation.op.eq(bench.free(f"claim_op_{number}")),
-            reservation.flow.eq(bench.free(f"claim_flow_{number}", len(self.key))),
-            reservation.order.eq(bench.free(f"claim_order_{number}", 3)),
-            reservation.empty.eq(bench.free(f"claim_empty_{number}")),
-            reservation.last.eq(self.children - 1),
-        ]
-        stood = bench.past(reservation.valid & ~reservation.answered)
-        bench.assume(~stood | (reservation.valid & (fields == bench.past(fields))))
-        bench.assume(
-            (reservation.flow < self.config.num_flows)
-            & (reservation.order < self.config.max_children)
-        )
+        m, reservation = self.m, self.block.reservations[number]
+        flow, order = reservation.flow, reservation.order
+        fields = Cat(reservation.op, flow, order, reservation.empty, reservation.last)
+        m.drive(reservation.valid, reservation.op, reservation.empty)
+        m.drive(flow[: len(self.key)], order[:3])
+        m.d.comb += reservation.last.eq(self.children - 1)
+        m.assume(m.stays(reservation.valid, reservation.answered, fields))
+        m.assume((flow < self.config.num_flows) & (order < self.config.max_children))
         # The header lookup lets no contribution pass that its flow does not have.
-        reduces = reservation.valid & (reservation.flow == self.key) & (reservation.op == REDUCE)
-        bench.assume(~reduces | (reservation.order < self.children))
+        reduces = reservation.valid & (flow == self.key) & (reservation.op == REDUCE)
+        m.assume(~reduces | (order < self.children))
 
     def _arrival(self, number):
         """Any message is in at any time, if it may be."""
-        bench, arrival = self.bench, self.block.arrivals[number]
-        self.m.d.comb += [
-            arrival.valid.eq(bench.free(f"arrives_{number}")),
-            arrival.op.eq(bench.free(f"arrival_op_{number}")),
-            arrival.flow.eq(bench.free(f"arrival_flow_{number}", len(self.key))),
-            arrival.order.eq(bench.free(f"arrival_order_{number}", 3)),
-            arrival.staged.eq(bench.free(f"arrival_staged_{number}")),
-            arrival.final.eq(arrival.order == (self.children - 1)[:6]),
-        ]
-        bench.assume(arrival.flow < self.config.num_flows)
-        bench.assume(arrival.order < self.config.max_children)
+        m, arrival = self.m, self.block.arrivals[number]
+        m.drive(arrival.valid, arrival.op, arrival.staged)
+        m.drive(arrival.flow[: len(self.key)], arrival.order[:3])
+        m.d.comb += arrival.final.eq(arrival.order == (self.children - 1)[:6])
+        m.assume(arrival.flow < self.config.num_flows)
+        m.assume(arrival.order < self.config.max_children)
         mine = arrival.valid & (arrival.flow == self.key)
         flow, place = self.flow, arrival.order
         may_stage = (flow.staged & ~flow.lies).bit_select(place, 1)
         may_add = (flow.began & ~flow.added).bit_select(place, 1)
         may = Mux(arrival.staged, may_stage, may_add)
         gathers = flow.gathered & ~flow.result & ~arrival.staged
-        bench.assume(~mine | Mux(arrival.op == GATHER, gathers, may))
+        m.assume(~mine | Mux(arrival.op == GATHER, gathers, may))
 
     def taken(self):
         """The message that is in and of the flow, whose event begins: (whether, its mark)."""
-        came = Signal()
-        mark = Signal(mark_layout(self.config))
+        came, mark = Signal(), Signal(mark_layout(self.config))
         for queue in self.queues:
-            with self.m.If(queue.i.valid & queue.i.ready & (queue.i.payload.flow == self.key)):
+            with self.m.If(transfer(queue.i) & (queue.i.payload.flow == self.key)):
                 self.m.d.comb += [came.eq(1), mark.eq(queue.i.payload)]
         return came, mark
 
@@ -145,8 +127,7 @@ class _Bench:
         m, flow = self.m, self.flow
         hit, op, order, empty, verdict = self.answered()
         came, mark = self.taken()
-        place = Signal(len(flow.locked))
-        in_place = Signal(len(flow.locked))
+        place, in_place = (Signal(len(flow.locked)) for _ in range(2))
         m.d.comb += [place.eq(1 << order), in_place.eq(1 << mark.order)]
         fresh = hit & (verdict != Verdict.TWICE.value)
         with m.If(fresh & (op == GATHER)):
@@ -178,7 +159,7 @@ class _Bench:
         m, block, flow = self.m, self.block, self.flow
         drain, turn = (Signal(len(flow.locked), name=name) for name in ("drain", "turn"))
         job = block.drains.payload
-        with m.If(block.drains.valid & block.drains.ready & (job.flow == self.key)):
+        with m.If(transfer(block.drains) & (job.flow == self.key)):
             m.d.comb += drain.eq(1 << job.order)
         with m.If(block.turn.valid & (block.turn.flow == self.key)):
             m.d.comb += turn.eq((1 << block.turn.order) & flow.waits & ~flow.began)
@@ -196,10 +177,7 @@ class _Bench:
 
     def asked(self):
         """A claim of the flow waits."""
-        return Cat(
-            reservation.valid & (reservation.flow == self.key)
-            for reservation in self.block.reservations
-        ).any()
+        return Cat(r.valid & (r.flow == self.key) for r in self.block.reservations).any()
 
 
 def _all_before(bits, place):
@@ -210,20 +188,20 @@ def _all_before(bits, place):
 
 def _control(test, settled, expects_result):
     """Collectives that end when all of the flow is in; tables whose bank was cleared before."""
-    bench, m, flow, block = test.bench, test.m, test.flow, test.block
+    m, flow, block = test.m, test.flow, test.block
     every = (1 << test.children) - 1
     fresh = ~Cat(flow.locked, flow.gathered).any()
     whole = (flow.added == every[: len(flow.added)]) & (flow.result == expects_result)
-    ends, swaps, clear = (bench.free(name) for name in ("ends", "swaps", "clear"))
+    ends, swaps, clear = (m.free(name) for name in ("ends", "swaps", "clear"))
     phase, bank = Signal(), Signal()
     dirty = Array(Signal(name=f"dirty_{k}") for k in range(2))
     m.d.comb += [block.phase.eq(phase), block.bank.eq(bank), block.clear.eq(clear)]
     m.d.sync += [phase.eq(phase ^ ends), bank.eq(bank ^ swaps)]
-    bench.assume(~ends | (whole & settled & ~test.asked()))
-    bench.assume(~swaps | (fresh & settled & ~test.asked() & ~block.clearing & ~clear & ~ends))
-    bench.assume(~swaps | ~dirty[~bank])
-    bench.assume(~clear | ~block.clearing)
-    with m.If(bench.past(block.clearing) & ~block.clearing):
+    m.assume(~ends | (whole & settled & ~test.asked()))
+    m.assume(~swaps | (fresh & settled & ~test.asked() & ~block.clearing & ~clear & ~ends))
+    m.assume(~swaps | ~dirty[~bank])
+    m.assume(~clear | ~block.clearing)
+    with m.If(m.past(block.clearing) & ~block.clearing):
         m.d.sync += dirty[~bank].eq(0)
     # What a mark says of this bank is only forgotten by a sweep.
     with m.If(~fresh):
@@ -235,25 +213,22 @@ def _control(test, settled, expects_result):
 
 @holds(
     "sequencer.order",
-    {"num_ports": 1, "num_flows": 1, "max_children": 2},
-    {"num_ports": 2, "num_flows": 2, "max_children": 2},
-    {"num_ports": 1, "num_flows": 1, "max_children": 3},
+    *sets("num_ports num_flows max_children", (1, 1, 2), (2, 2, 2), (1, 1, 3)),
     quick_depth=20,
 )
-def order(bench, *, num_ports, num_flows, max_children):
+def order(m, *, num_ports, num_flows, max_children):
     """Contributions begin one by one, in order, once; each message counted once; no table's, no
     collective's state meets another's.
     """
-    sizes = {"num_ports": num_ports, "num_flows": num_flows, "max_children": max_children}
-    test = _Bench(bench, **sizes)
-    m, flow, block = bench.m, test.flow, test.block
+    test = _Bench(m, num_ports=num_ports, num_flows=num_flows, max_children=max_children)
+    flow, block = test.flow, test.block
     hit, op, place_number, empty, verdict, came = test.follow()
     settled = test.settled(came)
-    expects_result, empties = bench.constant("expects_result"), bench.constant("empties", 2)
+    expects_result, empties = m.constant("expects_result"), m.constant("empties", 2)
     for reservation in block.reservations:
         mine = reservation.valid & (reservation.flow == test.key)
-        bench.assume(~mine | (reservation.empty == empties.bit_select(reservation.op, 1)))
-        bench.assume(~mine | (reservation.op == REDUCE) | expects_result)
+        m.assume(~mine | (reservation.empty == empties.bit_select(reservation.op, 1)))
+        m.assume(~mine | (reservation.op == REDUCE) | expects_result)
     place = Signal(max_children)
     m.d.comb += place.eq(1 << place_number)
     # Verdicts: what came before is refused, and who may begin is granted.
@@ -263,33 +238,31 @@ def order(bench, *, num_ports, num_flows, max_children):
     granted = Mux(before, Verdict.DIRECT.value, late)
     # What has no payload has nothing to be staged, nor to be added to.
     fresh = Mux(empty, Verdict.DIRECT.value, granted)
-    bench.check(~reduces | (verdict == Mux(known, Verdict.TWICE.value, fresh)))
+    m.check(~reduces | (verdict == Mux(known, Verdict.TWICE.value, fresh)))
     gathers = hit & (op == GATHER)
-    bench.check(
-        ~gathers | (verdict == Mux(flow.gathered, Verdict.TWICE.value, Verdict.DIRECT.value))
-    )
+    m.check(~gathers | (verdict == Mux(flow.gathered, Verdict.TWICE.value, Verdict.DIRECT.value)))
     # Turns: one at a time, in order, once, of what lies in its slot or waits.
     drain, turn = test.begins()
     for begins, ready in ((drain, flow.lies), (turn, flow.waits)):
-        bench.check(~begins.any() | ((begins & ready & ~flow.began) == begins))
-        bench.check(~begins.any() | _all_before(flow.added, begins))
-    bench.check(~(drain.any() & turn.any()))
+        m.check(~begins.any() | ((begins & ready & ~flow.began) == begins))
+        m.check(~begins.any() | _all_before(flow.added, begins))
+    m.check(~(drain.any() & turn.any()))
     due = (flow.lies | flow.waits) & ~flow.began
     next_place = (flow.added + 1)[:max_children]
-    bench.check(~settled | ~(due & next_place).any())
+    m.check(~settled | ~(due & next_place).any())
     _reports(test, settled, expects_result)
     _control(test, settled, expects_result)
     again, whole = Signal(), (flow.added == (1 << max_children) - 1)
     m.d.sync += again.eq(again | (whole & block.bank))
-    bench.cover("staged", whole & flow.staged[max_children - 1])
-    bench.cover("waits", whole & flow.waits[max_children - 1])
-    bench.cover("twice", hit & (verdict == Verdict.TWICE.value))
-    bench.cover("another", again & ~block.bank & flow.staged[max_children - 1])
+    m.cover("staged", whole & flow.staged[max_children - 1])
+    m.cover("waits", whole & flow.waits[max_children - 1])
+    m.cover("twice", hit & (verdict == Verdict.TWICE.value))
+    m.cover("another", again & ~block.bank & flow.staged[max_children - 1])
 
 
 def _reports(test, settled, expects_result):
     """Each message is counted once; a whole sum and a result are reported once, when they are."""
-    bench, m, flow, block = test.bench, test.m, test.flow, test.block
+    m, flow, block = test.m, test.flow, test.block
     mine = block.arrival.flow == test.key
     sums, results = (block.arrival.valid & mine & (block.arrival.op == op) for op in (0, 1))
     every = ((1 << test.children) - 1)[: len(flow.added)]
@@ -306,37 +279,38 @@ def _reports(test, settled, expects_result):
     m.d.comb += whole.eq((flow.added == every) & (test.children != 0))
     hit, op, _, empty, _ = test.answered()
     last = hit & (op == REDUCE) & empty
-    bench.check(~(sums & reported) & ~(results & ended))
-    bench.check(~sums | whole | last)
-    bench.check(~results | flow.result | (hit & (op == GATHER) & empty))
-    bench.check(~settled | ((counted == seen) & (reported == whole) & (ended == flow.result)))
-    bench.cover("sum", reported & ended & expects_result)
+    m.check(~(sums & reported) & ~(results & ended))
+    m.check(~sums | whole | last)
+    m.check(~results | flow.result | (hit & (op == GATHER) & empty))
+    m.check(~settled | ((counted == seen) & (reported == whole) & (ended == flow.result)))
+    m.cover("sum", reported & ended & expects_result)
 
 
 @holds("sequencer.answers", {"num_ports": 2, "num_flows": 2}, {"num_ports": 3, "num_flows": 2})
-def answers(bench, *, num_ports, num_flows):
+def answers(m, *, num_ports, num_flows):
     """A claim is answered once each other port's and each message that is in was judged, four
     cycles each, and in its fourth cycle at the earliest.
     """
-    test = _Bench(bench, num_ports=num_ports, num_flows=num_flows, max_children=2)
-    m, block = bench.m, test.block
-    m.d.comb += [block.phase.eq(bench.free("phase")), block.bank.eq(bench.constant("bank"))]
+    test = _Bench(m, num_ports=num_ports, num_flows=num_flows, max_children=2)
+    block = test.block
+    m.drive(block.phase)
+    m.fix(block.bank)
     # What staging makes it wait for is staging's (`staging.progress`).
-    bench.assume(~block.drains.valid | block.drains.ready)
-    waiter = bench.constant("waiter", range(max(num_ports, 2)))
-    bench.assume(waiter < num_ports)
+    m.assume(~block.drains.valid | block.drains.ready)
+    waiter = m.constant("waiter", range(max(num_ports, 2)))
+    m.assume(waiter < num_ports)
     asks = Array(reservation.valid for reservation in block.reservations)[waiter]
     mine = Array(reservation.answered for reservation in block.reservations)[waiter]
     answered = Cat(reservation.answered for reservation in block.reservations)
-    came = Cat(queue.i.valid & queue.i.ready for queue in test.queues)
+    came = Cat(transfer(queue.i) for queue in test.queues)
     for events in (answered, came):
-        bench.check((events & (events - 1)[: len(events)]) == 0)
+        m.check((events & (events - 1)[: len(events)]) == 0)
     for reservation in block.reservations:
         # No sooner than the header lookup has found the slot (`header_lookup.place`).
         stood = reservation.valid
         for _ in range(EVENT_CYCLES - 1):
-            stood = bench.past(stood) & reservation.valid
-        bench.check(~reservation.answered | stood)
+            stood = m.past(stood) & reservation.valid
+        m.check(~reservation.answered | stood)
     passed, owed = Signal(range(num_ports + 1)), Signal(range(4 * EVENT_CYCLES))
     with m.If(~asks | mine):
         m.d.sync += [passed.eq(0), owed.eq(0)]
@@ -345,8 +319,8 @@ def answers(bench, *, num_ports, num_flows):
         # Each event that is before it buys the time that an event takes.
         event = answered.any() | came.any()
         m.d.sync += owed.eq(Mux(event, Mux(owed > 2, owed - 3, 0), owed + 1))
-    bench.check(passed < num_ports)
-    bench.check(owed < 2 * EVENT_CYCLES)
+    m.check(passed < num_ports)
+    m.check(owed < 2 * EVENT_CYCLES)
     behind = Signal()
     m.d.sync += behind.eq(asks & ~mine & (behind | came.any()))
-    bench.cover("passed", mine & behind & (passed == num_ports - 1))
+    m.cover("passed", mine & behind & (passed == num_ports - 1))

@@ -7,13 +7,13 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.stream import Fifo
-from multitree.nic.driver.config import Config
 from multitree.nic.layouts import mark_layout
 from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.signatures import Verdict
-from tests.formal.bench import holds
-from tests.formal.stand_ins import free_outputs
+from tests.formal.bench import holds, transfer
+from tests.formal.path.sequencer import small_config
 
+SEQUENCER = "multitree.nic.reduce.sequencer"
 SPARED = 5
 """Places that queues of arrivals lack in the bench, and messages that ports then have fewer."""
 SPARED_LATE = 6
@@ -31,9 +31,8 @@ class _Counted(wiring.Component):
     def __init__(self, config):
         self._layout, self.depth = mark_layout(config), None
         incoming = stream.Signature(self._layout)
-        super().__init__(
-            {"i": In(incoming), "o": Out(incoming), "lost": Out(1), "state_error": Out(1)}
-        )
+        streams = {"i": In(incoming), "o": Out(incoming)}
+        super().__init__(streams | {"lost": Out(1), "state_error": Out(1)})
 
     def of(self, depth):
         """This queue, of that length."""
@@ -53,8 +52,8 @@ class _Counted(wiring.Component):
 class _AnyState(Elaboratable):
     """In the place of the memory of flows: any word, whatever is asked for."""
 
-    def __init__(self, bench):
-        self._reported = bench.free("state", STATE_BITS)
+    def __init__(self, m):
+        self._reported = m.free("state", STATE_BITS)
 
     def of(self, *, shape, depth, init):
         """This memory, of words of that width."""
@@ -76,45 +75,32 @@ class _AnyState(Elaboratable):
 
 
 @holds("sequencer.arrivals", {"num_ports": 3}, {"num_ports": 2})
-def arrivals(bench, *, num_ports):
+def arrivals(m, *, num_ports):
     """No message that is in is lost, however many come at once."""
-    m = bench.m
-    config = Config(
-        num_ports=num_ports,
-        num_flows=1,
-        max_children=2,
-        num_classes=1,
-        memory_queue_flits=4,
-        address_width=4,
-    )
+    config = small_config(num_ports, num_flows=1, max_children=2)
     m.submodules.block = block = ReductionSequencer(config)
     queues = [_Counted(config) for _ in range(num_ports)]
     rest = iter(queues)
-    bench.replace(
-        "multitree.nic.reduce.sequencer.Checked", lambda *_, depth, **__: next(rest).of(depth)
-    )
+    m.replace(f"{SEQUENCER}.Checked", lambda *_, depth, **__: next(rest).of(depth))
     # What is known of a flow may be anything: so many flows there are.
-    bench.replace("multitree.nic.reduce.sequencer.Memory", _AnyState(bench).of)
+    m.replace(f"{SEQUENCER}.Memory", _AnyState(m).of)
     limit = config.memory_queue_flits + 2 * config.num_vcs - SPARED
-    free_outputs(bench, "in", block.phase, block.drains.ready)
-    drained = block.drains.valid & block.drains.ready
-    for number, (reservation, arrival) in enumerate(
-        zip(block.reservations, block.arrivals, strict=True)
-    ):
-        free_outputs(bench, f"claim_{number}", reservation.valid, reservation.order[:1])
-        free_outputs(bench, f"arrival_{number}", arrival.valid, arrival.order[:1], arrival.staged)
-        stood = bench.past(reservation.valid & ~reservation.answered)
-        bench.assume(
-            ~stood | (reservation.valid & (reservation.order == bench.past(reservation.order)))
-        )
+    m.drive(block.phase, block.drains.ready)
+    drained = transfer(block.drains)
+    for number, reservation in enumerate(block.reservations):
+        arrival, order = block.arrivals[number], reservation.order
+        m.drive(reservation.valid, order[:1])
+        m.drive(arrival.valid, arrival.order[:1], arrival.staged)
+        m.assume(m.stays(reservation.valid, reservation.answered, order))
+        stood = m.past(reservation.valid & ~reservation.answered)
         # Between claim and arrival; at port 0 those of staging, which has one in hand.
         under_way = Signal(range(2 * limit), name=f"under_way_{number}")
         opens = reservation.answered & (reservation.verdict.as_value() != Verdict.TWICE.value)
         more = drained if number == 0 else 0
         m.d.sync += under_way.eq(under_way + opens + more - arrival.valid)
-        bench.assume(~arrival.valid | (under_way != 0))
-        bench.assume(~reservation.valid | stood | (under_way < limit))
+        m.assume(~arrival.valid | (under_way != 0))
+        m.assume(~reservation.valid | stood | (under_way < limit))
         if number == 0:
-            bench.assume(~more | ((under_way + reservation.valid) <= limit))
-        bench.check(~queues[number].lost)
-        bench.cover(f"full_{number}", under_way == limit)
+            m.assume(~more | ((under_way + reservation.valid) <= limit))
+        m.check(~queues[number].lost)
+        m.cover(f"full_{number}", under_way == limit)
