@@ -50,17 +50,20 @@ def test_a_block_without_a_property_is_what_its_reason_says(component):
 def text_of(path):
     """A test and the benches of `tests` that it imports."""
     text = (ROOT / path).read_text()
-    modules = [n.module for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
-    benches = [
-        ROOT.joinpath(*m.split(".")).with_suffix(".py") for m in modules if m[:6] == "tests."
-    ]
-    return text + "".join(bench.read_text() for bench in benches)
+    imports = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
+    names = {n.module for n in imports}
+    names |= {f"{n.module}.{alias.name}" for n in imports for alias in n.names}
+    modules = [name.split(".") for name in sorted(names) if name.startswith("tests.")]
+    benches = [ROOT.joinpath(*module).with_suffix(".py") for module in modules]
+    return text + "".join(bench.read_text() for bench in benches if bench.exists())
 
 
 @pytest.mark.parametrize("component", REASONS)
 def test_the_test_that_a_reason_names_builds_the_block(component):
     name = component.split(".")[-1]
-    assert re.search(rf"\b{INSIDE.get(name, name)}\(", text_of(REASONS[component].test))
+    built = INSIDE.get(name, name)
+    # By its name, or as the kind that a bench is told to build.
+    assert re.search(rf"\b{built}\(|\bkind={built}\b", text_of(REASONS[component].test))
 
 
 def rows(text):
