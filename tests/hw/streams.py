@@ -171,8 +171,8 @@ def simulation(testbench):
 def simulation_of(make, driver=None):
     """A function or test that plays a testbench (ctx, block, ...) and returns what it does.
 
-    The block is what `make` makes of the parameters it names, made once if there are none. With a
-    driver, a function of ctx and block, the testbench has that instead of both.
+    The block is what `make` makes of the parameters it names: once, if there are none or if it
+    is cached. With a driver, a function of ctx and block, the testbench has that instead of both.
     """
     of_make = inspect.signature(make).parameters
     make = make if of_make else functools.cache(make)
@@ -186,6 +186,7 @@ def simulation_of(make, driver=None):
         @functools.wraps(testbench)
         def play(*args, **kwargs):
             given, results = signature.bind(*args, **kwargs), []
+            given.apply_defaults()
             block = make(**{name: given.arguments[name] for name in of_make})
             for name in dropped:
                 del given.arguments[name]
@@ -194,7 +195,7 @@ def simulation_of(make, driver=None):
                 first = [driver(ctx, block)] if driver else [ctx, block]
                 results.append(await testbench(*first, *given.args, **given.kwargs))
 
-            run(block, drive, keep=not of_make)
+            run(block, drive, keep=hasattr(make, "cache_info"))
             return results[0]
 
         play.__signature__ = signature

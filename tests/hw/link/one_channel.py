@@ -12,7 +12,7 @@ __all__ = ["StreamReceiver", "StreamTransmitter"]
 
 
 class StreamTransmitter(wiring.Component):
-    """A `LinkTransmitter` that is offered a stream of flits; `stalled` while one of them waits."""
+    """A `LinkTransmitter` that is offered a stream of flits."""
 
     def __init__(self, *, flit_bytes, credits, submessage_flits):
         self._inner = LinkTransmitter(
@@ -23,8 +23,6 @@ class StreamTransmitter(wiring.Component):
             {
                 **{name: members[name] for name in ("link", "control", "open", "fault_credit")},
                 "i": In(stream.Signature(unit_layout(flit_bytes=flit_bytes))),
-                "stalled": Out(1),
-                "available": Out(range(credits + 1), init=credits),
             }
         )
 
@@ -40,8 +38,6 @@ class StreamTransmitter(wiring.Component):
             inner.flit.kind.eq(self.i.payload.kind),
             inner.flit.payload.eq(self.i.payload.payload),
             inner.open.eq(self.open),
-            self.stalled.eq(self.i.valid & ~self.i.ready),
-            self.available.eq(inner.available[0]),
             self.fault_credit.eq(inner.fault_credit),
         ]
         return m

@@ -137,13 +137,7 @@ def test_an_end_that_answers_returns_the_epoch_it_heard_last():
 
 
 def test_an_end_that_is_up_says_nothing_but_answers_each_init():
-    events = [
-        (5, Kind.INIT, 1, 0),
-        (20, Kind.INIT, 1, 0),
-        (21, Kind.INIT, 1, 0),
-        (30, Kind.UP, 1, 0),
-    ]
-    said, states = heard(*events)
+    said, states = heard(*((cycle, Kind.INIT, 1, 0) for cycle in (5, 20, 21)), (30, Kind.UP, 1, 0))
     assert [cycle for cycle, *_ in said] == [0, 6, 21, 22]
     assert {kind for _, kind, *_ in said[1:]} == {Kind.UP}
     assert all(up for up, _, _ in states[6:])

@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from multitree.nic.control.checker import Checker
 from multitree.nic.control.memories import FlowMemory, TableMemory
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY, ROW
-from tests.hw.streams import put, run, seeded, simulation_of
+from tests.hw.streams import put, seeded, simulation_of
 from tests.nic.blocks import SMALL, entry, load, row
 from tests.nic.receive.shared_receivers import flow_entry
 from tests.nic.send.test_fetcher import random_table
@@ -51,45 +52,41 @@ def content(rows, flows):
     return b"".join(words)
 
 
-def simulate(*tables, flip=None, config=SMALL, **settings):
+@simulation_of(cache(Bench))
+async def simulate(ctx, bench, *tables, flip=None, **settings):
     """What a checker finds in one table after the other: code, row or flow, index; and counts.
 
     A `flip` is a cycle, a memory by name, an entry and a bit of it.
     """
-    bench = Bench(config)
     checker = bench.checker
     seen = SimpleNamespace(found=[], cycles=[], num_arrivals=[], last_stages=[])
-
-    async def drive(ctx):
-        for rows, flows in tables:
-            await load(ctx, bench.table, ROW, [row(**fields) for fields in rows[:DEPTH]])
-            await load(ctx, bench.flows, FLOW_ENTRY, [entry(**fields) for fields in flows[:FLOWS]])
-            put(ctx, bench.table, bank=1)
-            put(ctx, bench.flows, bank=1)
-            sizes = {"num_rows": len(rows), "num_flows": len(flows), "window_flits": WINDOW}
-            put(ctx, checker, start=1, **sizes | {"crc": zlib.crc32(content(rows, flows))})
-            put(ctx, checker, **settings)
+    for rows, flows in tables:
+        await load(ctx, bench.table, ROW, [row(**fields) for fields in rows[:DEPTH]])
+        await load(ctx, bench.flows, FLOW_ENTRY, [entry(**fields) for fields in flows[:FLOWS]])
+        put(ctx, bench.table, bank=1)
+        put(ctx, bench.flows, bank=1)
+        sizes = {"num_rows": len(rows), "num_flows": len(flows), "window_flits": WINDOW}
+        put(ctx, checker, start=1, **sizes | {"crc": zlib.crc32(content(rows, flows))})
+        put(ctx, checker, **settings)
+        await ctx.tick()
+        ctx.set(checker.start, 0)
+        cycles = 0
+        while ctx.get(checker.busy):
+            if flip is not None and cycles == flip[0]:
+                stored = getattr(bench, flip[1]).content.banks[0][flip[2]]
+                ctx.set(stored, ctx.get(stored) ^ 1 << flip[3])
             await ctx.tick()
-            ctx.set(checker.start, 0)
-            cycles = 0
-            while ctx.get(checker.busy):
-                if flip is not None and cycles == flip[0]:
-                    stored = getattr(bench, flip[1]).content.banks[0][flip[2]]
-                    ctx.set(stored, ctx.get(stored) ^ 1 << flip[3])
-                await ctx.tick()
-                cycles += 1
-                assert cycles < 1000
-            await ctx.tick().repeat(3)
-            code, of_flow, index = (
-                ctx.get(output) for output in (checker.code, checker.of_flow, checker.index)
-            )
-            place = ("flow" if of_flow else "row", index) if code else (None, None)
-            seen.found.append((code, *place))
-            seen.cycles.append(cycles)
-            seen.num_arrivals.append(ctx.get(checker.num_arrivals))
-            seen.last_stages.append(ctx.get(checker.last_stage))
-
-    run(bench, drive)
+            cycles += 1
+            assert cycles < 1000
+        await ctx.tick().repeat(3)
+        code, of_flow, index = (
+            ctx.get(output) for output in (checker.code, checker.of_flow, checker.index)
+        )
+        place = ("flow" if of_flow else "row", index) if code else (None, None)
+        seen.found.append((code, *place))
+        seen.cycles.append(cycles)
+        seen.num_arrivals.append(ctx.get(checker.num_arrivals))
+        seen.last_stages.append(ctx.get(checker.last_stage))
     return seen
 
 

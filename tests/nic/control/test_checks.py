@@ -1,6 +1,7 @@
 """Tests of the checks that pass nothing illegal: rows, flows, settings, heads."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -173,7 +174,7 @@ LEGAL_SETTINGS = {"mode": 0b101, "window_base": 24}
 LEGAL_SETTINGS |= {"window_flits": END - 24, "committed_flits": END - 24}
 
 
-@simulation_of(lambda config: SettingsCheck(config))
+@simulation_of(cache(lambda config=SMALL: SettingsCheck(config)))
 async def legalities(ctx, check, settings):
     """Whether settings, one after the other, are legal in the cycle behind them."""
     found = []
@@ -206,12 +207,12 @@ async def legalities(ctx, check, settings):
     ids=str,
 )
 def test_settings_that_the_interface_would_cut_short_or_did_not_check_are_illegal(change, legal):
-    assert legalities([LEGAL_SETTINGS | change], config=SMALL) == [legal]
+    assert legalities([LEGAL_SETTINGS | change]) == [legal]
 
 
 def test_a_length_that_the_table_takes_over_with_a_swap_is_the_one_that_was_checked():
     other = LEGAL_SETTINGS | {"committed_flits": 0}
-    assert legalities([other, other | {"swap": 1}, other | {"swap": 0}], config=SMALL) == [0, 1, 0]
+    assert legalities([other, other | {"swap": 1}, other | {"swap": 0}]) == [0, 1, 0]
 
 
 @pytest.mark.parametrize("wave_width", [0, 3])

@@ -173,30 +173,29 @@ async def test_up_to_three_bits_that_flip_in_a_word_of_either_bank_show_in_every
             ctx.set(content, ctx.get(content) ^ flips)
 
 
+async def assert_reported(ctx, outputs, banks, place, bit):
+    """A bit that flips in an entry of a bank shows in that bank's output."""
+    for bank, output in zip(banks, outputs, strict=True):
+        await ctx.tick().repeat(2)
+        assert ctx.get(output) == 1
+        ctx.set(bank[place], 1 << bit)
+        await ctx.tick().repeat(2)
+        assert ctx.get(output) == 0
+
+
 def test_rows_and_entries_come_with_what_their_check_bits_say():
     memory, flows = TableMemory(SMALL), FlowMemory(SMALL, num_clients=2)
 
     async def table(ctx):
-        for bank, output in enumerate((memory.intact, memory.shadow_intact)):
-            content = memory.content.banks[bank][4]
-            put(ctx, memory, address=4, shadow_address=4)
-            await ctx.tick().repeat(2)
-            assert ctx.get(output) == 1
-            ctx.set(content, 1 << 40)
-            await ctx.tick().repeat(2)
-            assert ctx.get(output) == 0
+        put(ctx, memory, address=4, shadow_address=4)
+        outputs = memory.intact, memory.shadow_intact
+        await assert_reported(ctx, outputs, memory.content.banks, 4, 40)
 
     async def entries(ctx):
-        lookup = flows.lookups[1]
-        for bank, output in enumerate((lookup.intact, flows.shadow_intact)):
-            content = flows.content.banks[bank][3]
-            put(ctx, flows, shadow_address=3)
-            put(ctx, lookup, valid=1, flow=3)
-            await ctx.tick().repeat(2)
-            assert ctx.get(output) == 1
-            ctx.set(content, 1 << 160)
-            await ctx.tick().repeat(2)
-            assert ctx.get(output) == 0
+        put(ctx, flows, shadow_address=3)
+        put(ctx, flows.lookups[1], valid=1, flow=3)
+        outputs = flows.lookups[1].intact, flows.shadow_intact
+        await assert_reported(ctx, outputs, flows.content.banks, 3, 160)
 
     run(memory, table)
     run(flows, entries)

@@ -2,13 +2,14 @@
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
 from multitree.nic.control.monitor import FaultMonitor, Watchdog
 from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.driver.formats import NO_PORT, UNKNOWN
-from tests.hw.streams import put, run, seeded, simulation_of
+from tests.hw.streams import put, seeded, simulation_of
 from tests.nic.blocks import SMALL, plain
 
 PORTS = SMALL.num_ports
@@ -66,32 +67,29 @@ def test_a_collective_that_does_not_run_has_no_watchdog_and_the_next_one_starts_
     assert found == (6 + 25, FaultCode.FIRST_ARRIVAL)
 
 
-def latch(*cycles, config=SMALL):
+@simulation_of(cache(lambda config=SMALL: FaultMonitor(config)))
+async def latch(ctx, block, *cycles):
     """What the monitor holds after cycles of inputs; what waits first has waited for a cycle."""
-    block, held = FaultMonitor(config), {}
     before = {"waits": cycles[0].get("waits", {})}
-
-    async def drive(ctx):
-        for values in [before, *cycles, {}]:
-            put(ctx, block, **{"control": 0, "table": 0, "table_index": 0, "watchdog": 0})
-            for port in range(PORTS):
-                ctx.set(block.ports[port], 0)
-            for name, value in values.items():
-                if name.startswith("ports"):
-                    for port, code in value.items():
-                        ctx.set(getattr(block, name)[port], code)
-                elif name == "waits":
-                    for index, fields in value.items():
-                        put(ctx, block.waits[index], **fields)
-                else:
-                    ctx.set(getattr(block, name), value)
-            await ctx.tick()
-        held.update(plain(ctx.get(block.fault)), faulted=ctx.get(block.faulted))
-        if config.wave_width:
-            held["wave"] = ctx.get(block.wave)
-
-    run(block, drive)
-    return {name: value for name, value in held.items() if name != "reserved"}
+    for values in [before, *cycles, {}]:
+        put(ctx, block, **{"control": 0, "table": 0, "table_index": 0, "watchdog": 0})
+        for port in range(PORTS):
+            ctx.set(block.ports[port], 0)
+        for name, value in values.items():
+            if name.startswith("ports"):
+                for port, code in value.items():
+                    ctx.set(getattr(block, name)[port], code)
+            elif name == "waits":
+                for index, fields in value.items():
+                    put(ctx, block.waits[index], **fields)
+            else:
+                ctx.set(getattr(block, name), value)
+        await ctx.tick()
+    held = plain(ctx.get(block.fault)) | {"faulted": ctx.get(block.faulted)}
+    if block.config.wave_width:
+        held["wave"] = ctx.get(block.wave)
+    del held["reserved"]
+    return held
 
 
 def expected(code, **fields):
