@@ -25,24 +25,13 @@ SHARED_CONFIG = replace(CONFIG, num_ports=2, num_classes=2, max_children=16, add
 """Of interfaces on shared links."""
 NUM_SWITCH_PORTS = 4
 NETWORKS = {
-    "ring:2": 0.10,
-    "ring:3": 0.15,
-    "ring:5": 0.15,
-    "full:4": 0.20,
-    "mesh:3x2": 0.15,
-    "mesh:3x3": 0.10,
-    "random": 0.15,
+    **{"ring:2": 0.10, "ring:3": 0.15, "ring:5": 0.15, "full:4": 0.20, "mesh:3x2": 0.15},
+    **{"mesh:3x3": 0.10, "random": 0.15},
 }
 """How often each one is drawn of those with private links."""
 SWITCHED = {
-    "star:4": 0.20,
-    "twin:4": 0.20,
-    "fat_tree:2x2": 0.15,
-    "kary_tree:2x2": 0.10,
-    "bigraph:2x2": 0.10,
-    "bigraph:2x4": 0.10,
-    "dragonfly:1x2x1": 0.10,
-    "dragonfly:2x1x2": 0.05,
+    **{"star:4": 0.20, "twin:4": 0.20, "fat_tree:2x2": 0.15, "kary_tree:2x2": 0.10},
+    **{"bigraph:2x2": 0.10, "bigraph:2x4": 0.10, "dragonfly:1x2x1": 0.10, "dragonfly:2x1x2": 0.05},
 }
 """How often each one is drawn of those with switches."""
 OF_STATE = ("flip row", "flip flow", "flip count", "flip mark", "flip buffer", "flip queue")

@@ -23,14 +23,10 @@ from multitree.topology.algorithms.build import build_compact
 
 ENGINES = {"analytic": analytic, "translated": analytic, "exact": exact}
 CASES = (
-    "exact:torus:8x8:multitree:32KiB",
-    "exact:torus:8x8:multitree:1MiB",
-    "exact:fat_tree:8x8:multitree:1MiB",
-    "exact:torus:32x32:multitree:1MiB",
-    "analytic:torus:8x8:multitree:1MiB",
-    "analytic:torus:32x32:multitree:1MiB",
-    "analytic:torus:16x16:forest:1GiB",
-    "translated:torus:64x64:symmetric:1MiB",
+    *("exact:torus:8x8:multitree:32KiB", "exact:torus:8x8:multitree:1MiB"),
+    *("exact:fat_tree:8x8:multitree:1MiB", "exact:torus:32x32:multitree:1MiB"),
+    *("analytic:torus:8x8:multitree:1MiB", "analytic:torus:32x32:multitree:1MiB"),
+    *("analytic:torus:16x16:forest:1GiB", "translated:torus:64x64:symmetric:1MiB"),
     "translated:torus:256x256:symmetric:16MiB",
 )
 COLUMNS = ("engine", "topology", "algorithm", "size", "cycles", "cpu_seconds", "memory_mib")

@@ -46,11 +46,9 @@ SCHEDULES = (
     ("torus:4x4", "multitree", "all_reduce", None),
     ("torus:3x3", "multitree", "all_reduce", None),
     ("ring:4", "bidirectional_ring", "all_reduce", None),
-    ("bigraph:2x2", "hdrm", "all_reduce", None),
-    ("mesh:2x2", "double_tree", "all_reduce", None),
+    *(("bigraph:2x2", "hdrm", "all_reduce", None), ("mesh:2x2", "double_tree", "all_reduce", None)),
     ("hypercube:3", "halving_doubling", "reduce_scatter", None),
-    ("fat_tree:2x2", "multitree", "broadcast", 1),
-    ("ring:5", "ring", "reduce", 3),
+    *(("fat_tree:2x2", "multitree", "broadcast", 1), ("ring:5", "ring", "reduce", 3)),
 )
 MEMORY_BYTES = 4 * 1024**3
 STUCK_SECONDS = 60.0

@@ -27,24 +27,13 @@ from multitree import Communicator, parse_topology
 
 ROOT = Path(__file__).resolve().parents[1]
 VERILOG = (
-    "ring:4",
-    "ring:4 --memory axi",
-    "ring:4 --flit-bytes 8 --dtypes int32",
-    "torus:4x4",
-    "torus:4x4 --memory axi",
-    "torus:4x4 --algorithm double_tree",
-    "mesh:4x4 --algorithm forest",
-    "mesh:4x4 --algorithm forest --memory axi",
-    "hypercube:5 --flit-bytes 32",
-    "fat_tree:2x2",
-    "fat_tree:2x2 --memory axi",
-    "dragonfly:2x1x1",
-    "bigraph:2x4 --algorithm hdrm",
+    *("ring:4", "ring:4 --memory axi", "ring:4 --flit-bytes 8 --dtypes int32", "torus:4x4"),
+    *("torus:4x4 --memory axi", "torus:4x4 --algorithm double_tree", "mesh:4x4 --algorithm forest"),
+    *("mesh:4x4 --algorithm forest --memory axi", "hypercube:5 --flit-bytes 32", "fat_tree:2x2"),
+    *("fat_tree:2x2 --memory axi", "dragonfly:2x1x1", "bigraph:2x4 --algorithm hdrm"),
     "mesh:4x4 --algorithm forest --forward-flits 64",
-    "torus:4x4 --forward-flits 64 --memory axi",
-    "ring:4 --adder-stages 5",
-    "ring:4 --adder-stages 6 --forward-flits 64",
-    ("ring:4", "--modes", ""),
+    *("torus:4x4 --forward-flits 64 --memory axi", "ring:4 --adder-stages 5"),
+    *("ring:4 --adder-stages 6 --forward-flits 64", ("ring:4", "--modes", "")),
     "fat_tree:2x2 --buffer-flits 24",
     "fat_tree:2x2 --buffer-flits 24 --memory axi --adder-stages 6",
 )
@@ -91,8 +80,7 @@ TIMED = (
     "torus:4x4 --size 64KiB --algorithm symmetric --dependency submessage",
     "mesh:4x4 --size 64KiB --algorithm forest --dependency submessage --forward-flits 64",
     "mesh:4x4 --size 32KiB --lockstep --flow-control packet",
-    "fat_tree:2x2 --size 64KiB --buffer-flits 24",
-    "bigraph:2x4 --size 64KiB --algorithm hdrm",
+    *("fat_tree:2x2 --size 64KiB --buffer-flits 24", "bigraph:2x4 --size 64KiB --algorithm hdrm"),
 )
 MODELS = ("exact", "analytic")
 SUMS = tuple(

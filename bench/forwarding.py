@@ -27,12 +27,9 @@ OF_NETWORKS += ("ratio", "analytic_cycles")
 CHAIN_RANKS = (3, 7)
 LONG_FLITS = 600
 NETWORKS = (
-    ("torus:8x8", "symmetric", "32KiB", 12),
-    ("torus:8x8", "multitree", "32KiB", 12),
-    ("torus:4x4", "multitree", "32KiB", 12),
-    ("torus:8x8", "symmetric", "32KiB", 100),
-    ("torus:8x8", "symmetric", "32KiB", 500),
-    ("torus:8x8", "symmetric", "1MiB", 12),
+    *(("torus:8x8", "symmetric", "32KiB", 12), ("torus:8x8", "multitree", "32KiB", 12)),
+    *(("torus:4x4", "multitree", "32KiB", 12), ("torus:8x8", "symmetric", "32KiB", 100)),
+    *(("torus:8x8", "symmetric", "32KiB", 500), ("torus:8x8", "symmetric", "1MiB", 12)),
     ("mesh:8x8", "forest", "1MiB", 12),
 )
 

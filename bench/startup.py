@@ -10,11 +10,8 @@ import sys
 from _bench import ended, options, reported
 
 COMMANDS = [
-    ["--help"],
-    ["--version"],
-    ["compare", "--help"],
-    ["compare", "torus:4x4", "--engine", "analytic"],
-    ["verilog", "--help"],
+    *(["--help"], ["--version"], ["compare", "--help"]),
+    *(["compare", "torus:4x4", "--engine", "analytic"], ["verilog", "--help"]),
 ]
 
 

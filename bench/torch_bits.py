@@ -29,13 +29,10 @@ NETWORKS = (
     ("full:4", ("multitree", "symmetric", "double_tree")),
     ("torus:2x2", ("multitree", "ring", "halving_doubling")),
     ("ring:4", ("multitree", "bidirectional_ring", "swing")),
-    ("mesh:2x2", ("multitree", "forest")),
-    ("fat_tree:2x2", ("multitree", "double_tree")),
+    *(("mesh:2x2", ("multitree", "forest")), ("fat_tree:2x2", ("multitree", "double_tree"))),
 )
 VARIANTS = {
-    "shared_memory": {},
-    "gloo": {"transport": "gloo"},
-    "numpy": {"engine": "numpy"},
+    **{"shared_memory": {}, "gloo": {"transport": "gloo"}, "numpy": {"engine": "numpy"}},
     "rtl": {"engine": "rtl"},
 }
 OPERATORS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX, "average": dist.ReduceOp.AVG}
