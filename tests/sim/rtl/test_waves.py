@@ -26,9 +26,8 @@ def in_waves(topology, num_waves, period):
 
 def run(schedule, num_elements, *, num_collectives=1, model=MODEL, **options):
     """Traces of exact sums."""
-    return emulate(
-        schedule, normals(schedule, num_elements, num_collectives), model=model, **options
-    )
+    buffers = normals(schedule, num_elements, num_collectives)
+    return emulate(schedule, buffers, model=model, **options)
 
 
 @pytest.mark.slow

@@ -60,9 +60,8 @@ def test_each_tree_has_its_half_of_the_buffer_and_all_chunks_of_it_go_the_same_w
     ]
     assert edges[0] == edges[1] == edges[2] != edges[3] == edges[4] == edges[5]
     first, second = (dict(edges[flow]) for flow in (0, 3))
-    assert [[0, *(tree[rank] for rank in range(1, 6))] for tree in (first, second)] == two_trees(
-        6
-    ).tolist()
+    parents = [[0, *(tree[rank] for rank in range(1, 6))] for tree in (first, second)]
+    assert parents == two_trees(6).tolist()
 
 
 def test_what_is_summed_first_is_spread_first_in_both_trees():

@@ -45,9 +45,8 @@ def test_trees_are_those_of_the_naive_definition(topology, data):
     for haste in HASTES:
         options = {"neighbour_order": order, "slots": slots, "haste": haste}
         naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
-        assert naive == grown(
-            topology.links, roots, topology.num_ranks, order, np.array(slots), haste
-        )
+        graph = topology.links, roots, topology.num_ranks
+        assert naive == grown(*graph, order, np.array(slots), haste)
 
 
 @pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "torus:3x5", "hypercube:4", "full:7"])

@@ -53,9 +53,8 @@ def test_names_tell_who_takes_part_and_all_are_the_network_itself():
     assert among(ring(9), [0, 2, 4, 6], forwarding=True).name == (
         "ring:9 among ranks 0, 2, 4, 6, others forwarding"
     )
-    assert among(whole, range(0, 16, 3), forwarding=True).name == (
-        "torus:4x4 among 6 ranks, others forwarding"
-    )
+    some = among(whole, range(0, 16, 3), forwarding=True)
+    assert some.name == "torus:4x4 among 6 ranks, others forwarding"
 
 
 def test_former_ranks_are_numbered_before_former_switches():

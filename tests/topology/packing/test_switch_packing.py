@@ -1,5 +1,7 @@
 """Trees over switches: no link held too long, a slot on all links of a route."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -190,9 +192,7 @@ def test_three_transfers_do_not_fit_two_slots():
 def test_a_period_that_is_too_short_is_made_longer():
     packing, overlay_links = pack_over_switches(star(3), num_trees=1)
     assert has_slots(packing, overlay_links.routes)
-    short = type(packing)(
-        packing.topology, packing.roots, packing.parents, packing.links, packing.slots, 1
-    )
+    short = replace(packing, period=1)
     assert not has_slots(short, overlay_links.routes)
     assert (
         modulo_schedule(short, 1, routes=overlay_links.routes).packing.period == packing.period == 2
