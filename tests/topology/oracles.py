@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from multitree import execute
 from multitree.topology.routing.updown import up_down
+from multitree.topology.schedules.execute import execute
 
 
 def grow_naively(

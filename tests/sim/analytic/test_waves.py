@@ -1,13 +1,14 @@
-"""Times of many waves from few: as if all had been timed."""
+"""Times of many waves from few, and of all trees from one."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from multitree import LinkModel, parse_topology
+from multitree import LinkModel, ScheduleError, estimate, parse_topology, torus
 from multitree.sim.analytic import engine
 from multitree.sim.analytic.engine import analytic
+from multitree.topology.algorithms.build import build_compact
 from multitree.topology.packing.forest import build_forest
 
 MODEL = LinkModel(dependency="submessage")
@@ -56,3 +57,61 @@ def test_all_flits_of_all_waves_go_over_the_links():
     schedule = build_forest(topology, cost_model=MODEL.cost_model(topology, num_flits))
     flits = analytic(schedule, num_flits, MODEL).link_flits.sum()
     assert flits == 2 * (topology.num_ranks - 1) * schedule.padded(num_flits)
+
+
+MODELS = [
+    LinkModel(),
+    LinkModel(dependency="submessage"),
+    LinkModel(dependency="submessage", flow_control="packet", forward_flits=512),
+]
+
+
+@pytest.mark.parametrize("spec", ["ring:8", "torus:4x4", "torus:8x8", "hypercube:4"])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_tree_takes_what_all_of_them_take_but_for_the_order_of_rows(spec, model):
+    implicit = build_compact(parse_topology(spec), "symmetric")
+    full, num_ranks = implicit.schedule(), implicit.topology.num_ranks
+    for chunk in (1, 300):
+        found, wanted = (analytic(each, chunk * num_ranks, model) for each in (implicit, full))
+        assert (found.engine, wanted.engine) == ("translated", "analytic")
+        # Ranks read rows of a step in different orders, of some cycles each.
+        assert abs(found.cycles / wanted.cycles - 1) <= 0.003
+        assert found.link_flits.tolist() == wanted.link_flits.tolist()
+        assert set(found.done.tolist()) == {found.cycles}
+
+
+def test_trees_are_timed_where_no_schedule_is_written_out():
+    implicit = build_compact(torus(32, 32), "symmetric")
+    found = analytic(implicit, 1024)
+    assert found.sent.shape == (1, implicit.tree.num_transfers)
+    # A step is at least a link's latency and a hop through memory.
+    assert found.cycles > 2 * implicit.tree.steps_all_gather * 10
+    assert (np.diff(found.sent[0][np.argsort(implicit.tree.step, kind="stable")]) < 2000).all()
+
+
+@pytest.mark.parametrize(
+    ("num_flits", "modes", "said"),
+    [
+        (100, {}, "must be a multiple of 16, so that chunks are equal, not 100"),
+        (160, {"start": [0] * 15 + [1]}, "must start at once"),
+        (160, {"lockstep": True}, "lockstep must be off in a translated schedule"),
+    ],
+)
+def test_what_is_not_the_same_for_all_ranks_is_refused(num_flits, modes, said):
+    implicit = build_compact(torus(4, 4), "symmetric")
+    with pytest.raises(ScheduleError, match=said):
+        analytic(implicit, num_flits, **modes)
+
+
+def test_a_common_start_is_no_skew():
+    implicit = build_compact(torus(4, 4), "symmetric")
+    assert analytic(implicit, 160, start=[7] * 16).cycles == analytic(implicit, 160).cycles
+
+
+def test_an_estimate_says_that_one_tree_was_timed():
+    implicit = build_compact(torus(4, 4), "symmetric")
+    found, full = (estimate(each, 4096) for each in (implicit, implicit.schedule()))
+    assert found.translated and not full.translated
+    assert found.cycles == pytest.approx(full.cycles, rel=0.003)
+    with pytest.raises(ScheduleError, match="chunks are equal"):
+        estimate(implicit, 4097)

@@ -5,9 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, Topology, among, build, fat_tree, verify
+from multitree import ScheduleError, Topology, among, build, dgx_a100, dragonfly, fat_tree, verify
 from multitree.topology.algorithms.registry import ALGORITHMS
-from multitree.topology.families.clusters import dgx_a100, dragonfly
 from multitree.topology.families.direct import hypercube, mesh, torus
 from multitree.topology.files.load_save import load_topology, save_topology
 from tests.topology.graphs import random_topology

@@ -4,9 +4,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree import Topology, TopologyError, build, dgx_a100, ring, torus, verify
+from multitree import Topology, TopologyError, build, dgx_a100, parse_topology, ring, torus, verify
 from multitree.topology.networks.subsets import among, links_among
-from multitree.topology.specs import parse_topology
 from tests.refusals import refuses
 from tests.topology.graphs import random_switched_topology
 from tests.topology.oracles import sums
