@@ -11,6 +11,7 @@ from multitree.topology.checks.verify import termination_cycles, verify
 from multitree.topology.lowering import unrolled
 from multitree.topology.schedules.execute import execute, flow_ranges
 from multitree.topology.schedules.schedule import phase_of
+from tests.refusals import refuses
 
 
 def waves_on(spec, num_waves, period):
@@ -99,14 +100,12 @@ def test_hashes_tell_waves_and_periods_apart():
     ],
 )
 def test_waves_that_cannot_be_are_refused(wrong, message):
-    with pytest.raises(ScheduleError, match=message):
-        replace(build_multitree(ring(4)), **wrong)
+    refuses(ScheduleError, message, replace, build_multitree(ring(4)), **wrong)
 
 
 def test_ranks_own_a_part_only_where_there_is_one_wave():
     part = phase_of(build_multitree(ring(4)), "reduce_scatter")
-    with pytest.raises(ScheduleError, match="Waves of reduce_scatter must be one, not 2"):
-        replace(part, num_waves=2)
+    refuses(ScheduleError, "Waves of reduce_scatter must be one, not 2", replace, part, num_waves=2)
     with pytest.raises(ScheduleError, match="Waves must be one where a flow has one chunk, not 2"):
         flow_ranges(replace(build_multitree(ring(4)), num_waves=2), 16)
 
@@ -129,5 +128,4 @@ def test_rooted_collectives_run_in_waves(collective):
 
 def test_waves_that_end_behind_the_last_step_there_is_are_not_written_out():
     long = replace(build(ring(2), "multitree"), num_waves=65535, period=65535)
-    with pytest.raises(ValueError, match="Steps must"):
-        unrolled(long)
+    refuses(ValueError, "Steps must", unrolled, long)

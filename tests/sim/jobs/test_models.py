@@ -6,6 +6,7 @@ from multitree import JobError, load_job
 from multitree.sim.jobs.models import EVALUATED, MODELS, model_layers
 from multitree.sim.jobs.systolic_arrays import HEADER, LayerShape, SystolicArrays, read_layers
 from multitree.topology.errors import ContentError
+from tests.refusals import refuses
 
 # Of the topology files in the repository of MultiTree's authors: layers and weights.
 PUBLISHED = {
@@ -75,19 +76,16 @@ ROW = "Conv1, 8, 8, 3, 3, 2, 4, 1"
 )
 @pytest.mark.every_set
 def test_a_malformed_table_is_refused_with_line_rule_and_value(rows, says):
-    with pytest.raises(ContentError, match=says):
-        read_layers("\n".join([HEADER + ", Strides", *rows]))
+    refuses(ContentError, says, read_layers, "\n".join([HEADER + ", Strides", *rows]))
 
 
 def test_what_is_no_network_and_no_file_is_refused(tmp_path):
-    with pytest.raises(JobError, match=r"Job must be one of alexnet, .*, not 'vgg'"):
-        load_job("vgg")
+    refuses(JobError, r"Job must be one of alexnet, .*, not 'vgg'", load_job, "vgg")
     with pytest.raises(JobError, match=r"no\.csv: file must be readable, not: No such file"):
         load_job(tmp_path / "no.csv")
     with pytest.raises(ContentError, match="line 1: headings must begin with 'Layer name'"):
         read_layers("Conv1, 8, 8, 3, 3, 2, 4, 1")
-    with pytest.raises(JobError, match=r"Network must be one of .*, not 'vgg'"):
-        model_layers("vgg")
+    refuses(JobError, r"Network must be one of .*, not 'vgg'", model_layers, "vgg")
 
 
 LAYER = LayerShape("any", 19, 19, 3, 3, 17, 256, 1)
@@ -186,5 +184,4 @@ def test_times_are_at_the_arrays_clock():
 )
 @pytest.mark.every_set
 def test_figures_that_cannot_be_are_refused(wrong, says):
-    with pytest.raises(ValueError, match=says):
-        SystolicArrays(**wrong)
+    refuses(ValueError, says, SystolicArrays, **wrong)

@@ -14,6 +14,7 @@ from multitree.topology.files.load_save import (
     save_schedule,
     save_topology,
 )
+from tests.refusals import refuses
 
 
 def square(**values):
@@ -149,8 +150,7 @@ def test_nothing_is_reported_where_all_is_read(read, spec, tmp_path):
     ],
 )
 def test_keys_that_do_not_fit_are_refused_in_one_sentence(read, graph, keys, says, tmp_path):
-    with pytest.raises(TopologyError, match=says):
-        read(tmp_path, graph, **keys)
+    refuses(TopologyError, says, read, tmp_path, graph, **keys)
 
 
 def test_a_key_that_some_links_have_not_is_refused(tmp_path):
@@ -168,8 +168,7 @@ def test_keys_come_with_graphs_of_topologies_only(tmp_path):
     save_topology(ring, tmp_path / "net.json")
     save_schedule(build(ring, "ring"), tmp_path / "plan.json")
     for name, says in (("net.json", "not with JSON"), ("plan.json", "not of a schedule")):
-        with pytest.raises(TopologyError, match=says):
-            load_file(tmp_path / name, bandwidth_key="capacity:Gb/s")
+        refuses(TopologyError, says, load_file, tmp_path / name, bandwidth_key="capacity:Gb/s")
     with pytest.raises(TopologyError, match="must come with a file, not with 'ring:4'"):
         parse_topology("ring:4", latency_key="delay:us")
 
@@ -211,8 +210,7 @@ def test_names_change_no_schedule():
     ],
 )
 def test_names_that_do_not_fit_are_refused(names, says):
-    with pytest.raises(TopologyError, match=says):
-        Topology("pair", 2, 0, [[0, 1], [1, 0]], 16.0, 150.0, names=names)
+    refuses(TopologyError, says, Topology, "pair", 2, 0, [[0, 1], [1, 0]], 16.0, 150.0, names=names)
 
 
 def test_a_node_that_cannot_be_reached_is_named():
