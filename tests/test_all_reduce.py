@@ -68,6 +68,7 @@ def test_another_order_of_additions_changes_bits(topology):
     assert differs.any() == (topology.num_ranks > 2)
 
 
+@pytest.mark.dear
 @pytest.mark.every_set
 @pytest.mark.parametrize(("engine", "topology", "algorithm"), [*_cases(), FORWARDING])
 def test_all_reduce_equals_execute_on_every_rank(engine, topology, algorithm):

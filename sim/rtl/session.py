@@ -9,6 +9,7 @@ from multitree.nic.driver.commands import PortCounts
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.table import Table
+from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.emulator.verilator import Waveform
 from multitree.sim.faults.diagnosis import StallError, findings
@@ -220,9 +221,6 @@ def _compiled(
     topology: Topology, config: Config, waveform: Waveform | None, say: Say | None
 ) -> Path:
     """The library of a network, made now if it is not in the cache."""
-    # It needs Amaranth, which nothing else here does.
-    from multitree.sim.emulator.library import network_library
-
     switch_ports = topology.num_ports[topology.num_ranks :]
     return network_library(
         config,

@@ -23,6 +23,7 @@ class StreamTransmitter(wiring.Component):
             {
                 **{name: members[name] for name in ("link", "control", "open", "fault_credit")},
                 "i": In(stream.Signature(unit_layout(flit_bytes=flit_bytes))),
+                "available": Out(range(credits + 1), init=credits),
             }
         )
 
@@ -38,6 +39,7 @@ class StreamTransmitter(wiring.Component):
             inner.flit.kind.eq(self.i.payload.kind),
             inner.flit.payload.eq(self.i.payload.payload),
             inner.open.eq(self.open),
+            self.available.eq(inner.available[0]),
             self.fault_credit.eq(inner.fault_credit),
         ]
         return m
