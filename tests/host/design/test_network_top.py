@@ -14,6 +14,7 @@ from multitree.host.engines import Collective, Plan, needs_of
 from multitree.host.rtl_engine import RtlEngine
 from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
 from multitree.sim.emulator import library
+from multitree.sim.rtl import session
 from multitree.sim.timing.sizing import config_for
 from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
 from tests.cocotb.models.network import wires
@@ -125,7 +126,7 @@ def test_the_emulation_takes_the_largest_shape_and_the_sizes_that_are_written(sp
     def asked_for(config, *, num_switch_ports, **_):
         raise AskedError(config, num_switch_ports)
 
-    monkeypatch.setattr(library, "network_library", asked_for)
+    monkeypatch.setattr(session, "network_library", asked_for)
     with pytest.raises(AskedError) as asked:
         RtlEngine(topology, model).prepare(Collective.of(Plan(schedule), memory))
     emulated, num_switch_ports = asked.value.args
