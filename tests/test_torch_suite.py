@@ -69,7 +69,11 @@ def test_a_name_admitted_as_gloo_is_both_names_and_no_other():
 
 @pytest.mark.long
 def test_multitree_passes_a_subset_as_gloo_does():
-    status, result = run("--subset")
+    for _ in range(2):
+        status, result = run("--subset")
+        # On a busy machine the reference itself fails a test now and then.
+        if not any(problem.startswith("gloo fails") for problem in result["problems"]):
+            break
     assert result["problems"] == [] and status == 0
     assert result["counts"]["multitree"] == {"passed": len(suite.SUBSET)}
     assert result["counts"]["gloo"] == {"passed": len(suite.SUBSET)}

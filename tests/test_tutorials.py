@@ -208,6 +208,7 @@ def in_a_folder(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.dear
+@pytest.mark.every_set
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_prints_what_it_shows(path, in_a_folder):
     check(path.read_text())

@@ -21,6 +21,7 @@ def needs(simulator):
 
 @pytest.mark.slow
 @pytest.mark.dear
+@pytest.mark.every_set
 @pytest.mark.parametrize(
     ("line", "simulator"),
     [

@@ -111,6 +111,7 @@ USED = {
 """Ends of the names of what is in use, by the kind of links; all must be reported."""
 
 
+@pytest.mark.every_set
 @pytest.mark.parametrize("links", list(USED))
 @pytest.mark.parametrize("distance", [0, 1])
 def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
