@@ -7,7 +7,7 @@ from amaranth import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 
 __all__ = ["AGE", "Ages", "OldestFirst", "RoundRobin", "stay"]
 

@@ -9,8 +9,7 @@ from amaranth.hdl import Shape
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.codes import check_columns, check_width
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_columns, check_integer, check_width
 
 __all__ = [
     "TABLE_INPUTS",

@@ -27,6 +27,7 @@ __all__ = [
     "Kind",
     "VerilogError",
     "check_columns",
+    "check_integer",
     "check_width",
     "chosen_yosys",
     "flit_fields",
@@ -109,12 +110,24 @@ def flit_fields(*, flit_bytes: int, num_vcs: int = 1) -> dict[str, int]:
     }
 
 
+def check_integer(thing: str, value: object, *, least: int, most: int | None = None) -> int:
+    """Return `value` if it is an integer from `least` to `most`, else raise an error that begins
+    with `thing`, such as "Depth".
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{thing} must be an integer, not {value!r}")
+    if most is None and value < least:
+        raise ValueError(f"{thing} must be at least {least}, not {value!r}")
+    if most is not None and not least <= value <= most:
+        raise ValueError(f"{thing} must be from {least} to {most}, not {value!r}")
+    return value
+
+
 def check_width(width: int) -> int:
     """Check bits of a word, such as 7 for 32 bits and 11 for 131: as few as give each of its bits
     another three of them.
     """
-    if width < 1:
-        raise ValueError(f"Width must be at least 1, not {width!r}")
+    check_integer("Width", width, least=1)
     bits = _WEIGHT
     while comb(bits, _WEIGHT) < width:
         bits += 1

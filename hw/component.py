@@ -1,4 +1,4 @@
-"""Sizes that are checked, and equal blocks as instances of one Verilog module."""
+"""Equal blocks as instances of one Verilog module."""
 
 from collections.abc import Callable
 
@@ -7,20 +7,7 @@ from amaranth.hdl import ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Flow
 
-__all__ = ["VerilogModules", "add_instances", "check_integer", "is_synthesised", "port_values"]
-
-
-def check_integer(thing: str, value: object, *, least: int, most: int | None = None) -> int:
-    """Return `value` if it is an integer from `least` to `most`, else raise an error that begins
-    with `thing`, such as "Depth".
-    """
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{thing} must be an integer, not {value!r}")
-    if most is None and value < least:
-        raise ValueError(f"{thing} must be at least {least}, not {value!r}")
-    if most is not None and not least <= value <= most:
-        raise ValueError(f"{thing} must be from {least} to {most}, not {value!r}")
-    return value
+__all__ = ["VerilogModules", "add_instances", "is_synthesised", "port_values"]
 
 
 class VerilogModules:

@@ -4,7 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 
 __all__ = ["FloatAdder"]
 

@@ -8,8 +8,7 @@ from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw import codes
-from multitree.hw.codes import LEAST_STAGES, MOST_STAGES
-from multitree.hw.component import check_integer
+from multitree.hw.codes import LEAST_STAGES, MOST_STAGES, check_integer
 from multitree.hw.float_add import FloatAdder
 
 __all__ = ["DType", "LaneOp", "LaneUnit"]

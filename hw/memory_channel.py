@@ -7,8 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import stay
 from multitree.hw.check_bits import check_of, is_intact
-from multitree.hw.codes import check_width
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer, check_width
 from multitree.hw.stream import next_place
 
 __all__ = [

@@ -6,7 +6,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 
 __all__ = ["CutFifo", "Fifo", "QuickFifo", "Register", "counted_down", "next_place", "room_after"]
 

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.axi.bursts import MAX_BEATS, AxiReader, AxiWriter, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature
 from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 from multitree.hw.link.link import LinkSignature
 from multitree.hw.switch.switch import Switch
 from multitree.nic.control.register_file import RegisterFile, readable

@@ -12,7 +12,7 @@ from multitree.hw.axi.channels import (
     AxiWriteSignature,
 )
 from multitree.hw.check_bits import Checked
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 from multitree.hw.memory_channel import ReadChannelSignature, WriteChannelSignature
 from multitree.hw.stream import Fifo, Register
 

@@ -4,8 +4,8 @@ from amaranth import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.codes import CHECK_WIDTH
-from multitree.hw.component import check_integer, is_synthesised
+from multitree.hw.codes import CHECK_WIDTH, check_integer
+from multitree.hw.component import is_synthesised
 from multitree.hw.crc import CRC32_INIT, crc32_step
 from multitree.hw.link.link import Kind, check_num_vcs, vc_unit_layout
 

@@ -7,7 +7,7 @@ from amaranth import Module, Signal
 from amaranth.lib import data, fifo, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 from multitree.hw.link.link import LinkSignature
 
 __all__ = ["LEAST_CROSSING_DEPTH", "LINK_DOMAIN", "LinkCrossing", "crossing_depth"]

@@ -4,8 +4,7 @@ from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw import codes
-from multitree.hw.codes import flit_fields, vc_width
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer, flit_fields, vc_width
 
 __all__ = [
     "ControlSignature",

@@ -5,8 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.check_bits import Checked
-from multitree.hw.codes import SEQUENCE_WIDTH
-from multitree.hw.component import check_integer
+from multitree.hw.codes import SEQUENCE_WIDTH, check_integer
 from multitree.hw.link.check import RunningCheck, compare
 from multitree.hw.link.link import (
     ControlSignature,

@@ -4,8 +4,7 @@ from amaranth import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.codes import SEQUENCE_WIDTH
-from multitree.hw.component import check_integer
+from multitree.hw.codes import SEQUENCE_WIDTH, check_integer
 from multitree.hw.link.check import RunningCheck
 from multitree.hw.link.link import (
     ControlSignature,

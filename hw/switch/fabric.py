@@ -7,8 +7,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import AGE, Ages
-from multitree.hw.codes import PORT_WIDTH
-from multitree.hw.component import add_instances, check_integer
+from multitree.hw.codes import PORT_WIDTH, check_integer
+from multitree.hw.component import add_instances
 from multitree.hw.link.link import unit_layout, vc_unit_layout
 from multitree.hw.switch.input import SwitchInput
 from multitree.hw.switch.output import SwitchOutput

@@ -6,7 +6,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer
 from multitree.hw.link.link import fault_record_width
 
 __all__ = ["SWITCH_FAULT", "SwitchFault", "SwitchFaults"]

@@ -4,8 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.codes import HOP_WIDTH, PORT_WIDTH, vc_width
-from multitree.hw.component import check_integer
+from multitree.hw.codes import HOP_WIDTH, PORT_WIDTH, check_integer, vc_width
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout
 
 __all__ = ["SwitchInput"]

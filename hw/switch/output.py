@@ -5,8 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from multitree.hw.arbiter import AGE, Ages, OldestFirst
-from multitree.hw.codes import vc_width
-from multitree.hw.component import check_integer
+from multitree.hw.codes import check_integer, vc_width
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout, vc_unit_layout
 
 __all__ = ["SwitchOutput"]

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.collectives import Op
@@ -15,8 +14,7 @@ from multitree.topology.families.direct import ring
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 from tests.benches import bench_module, ran
-
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+from tests.emulation import needs_rtl
 
 
 @pytest.fixture

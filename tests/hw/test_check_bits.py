@@ -116,6 +116,7 @@ def test_a_word_of_32_bits_has_seven_check_bits_and_a_flit_of_16_bytes_eleven():
 
 def test_words_without_a_bit_are_refused():
     assert_refused(lambda: check_width(0), ValueError, "Width must be at least 1, not 0")
+    assert_refused(lambda: check_width(1.5), TypeError, "Width must be an integer, not 1.5")
 
 
 WIDTH = 16

@@ -1,15 +1,12 @@
 """Networks in RTL whose results are held against `execute`, bit by bit."""
 
 import numpy as np
-import pytest
 
 from multitree import LinkModel, execute
 from multitree.sim.emulator.library import network_library
-from multitree.sim.emulator.verilator import why_not
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for, emulated_dtypes, least_sizes
 
-needs_rtl = pytest.mark.skipif(why_not() is not None, reason=f"no RTL emulation here: {why_not()}")
 SWITCHED = LinkModel(buffer_flits=64)
 SWITCHED_SIZES = {"num_rows": 64, "num_flows": 16, "num_classes": 2, "max_children": 8}
 

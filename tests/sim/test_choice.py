@@ -14,7 +14,8 @@ from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.registry import ALGORITHMS, SIZED
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
-from tests.sim.emulated import checked, checked_each, needs_rtl, normals
+from tests.emulation import needs_rtl
+from tests.sim.emulated import checked, checked_each, normals
 
 MODEL = LinkModel()
 MODELS = [replace(MODEL, dependency=dependency) for dependency in DEPENDENCIES]

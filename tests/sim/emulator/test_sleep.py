@@ -11,7 +11,8 @@ from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for, emulated_dtypes, least_sizes
-from tests.sim.emulated import SWITCHED, SWITCHED_SIZES, needs_rtl, switched
+from tests.emulation import needs_rtl
+from tests.sim.emulated import SWITCHED, SWITCHED_SIZES, switched
 
 FORWARDING = LinkModel(forward_flits=64, dependency="submessage")
 HEADER = """

@@ -12,8 +12,8 @@ from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from tests.benches import bench_module
+from tests.emulation import needs_rtl
 from tests.refusals import refuses
-from tests.sim.emulated import needs_rtl
 from tests.sim.exact.record import RECORDED
 from tests.topology.graphs import by_hand, star
 

@@ -11,7 +11,7 @@ import pytest
 from multitree.sim.faults.injection import EVERY_ENTRY, FlipState
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from tests.benches import BENCH, bench_module
-from tests.sim.emulated import needs_rtl
+from tests.emulation import needs_rtl
 
 pytestmark = [pytest.mark.long, needs_rtl]
 

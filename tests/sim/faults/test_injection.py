@@ -25,7 +25,8 @@ from multitree.sim.faults.injection import (
 )
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.multitree import build_multitree
-from tests.sim.emulated import checked, needs_rtl
+from tests.emulation import needs_rtl
+from tests.sim.emulated import checked
 
 pytestmark = [pytest.mark.slow, needs_rtl]
 

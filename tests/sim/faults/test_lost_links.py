@@ -6,7 +6,8 @@ import pytest
 from multitree import LinkModel, build, torus
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.sizing import config_for, least_sizes
-from tests.sim.emulated import checked, needs_rtl, normals
+from tests.emulation import needs_rtl
+from tests.sim.emulated import checked, normals
 
 pytestmark = needs_rtl
 WHOLE = torus(4, 4)

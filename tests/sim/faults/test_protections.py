@@ -8,7 +8,8 @@ import pytest
 
 from multitree import DeviceError, LinkModel, ScheduleError, verify
 from multitree.sim.rtl.session import RtlSession
-from tests.sim.emulated import checked, needs_rtl
+from tests.emulation import needs_rtl
+from tests.sim.emulated import checked
 from tests.sim.faults.removals import CONFIG, NOTHING, library, remove
 from tests.sim.small_networks import UNEVEN, around
 

@@ -19,7 +19,8 @@ from multitree.sim.faults.diagnosis import check_responses
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.trace import turns_of
-from tests.sim.emulated import checked, checked_each, needs_rtl, same_bits
+from tests.emulation import needs_rtl
+from tests.sim.emulated import checked, checked_each, same_bits
 
 pytestmark = needs_rtl
 TORUS = torus(4, 4)

@@ -21,7 +21,8 @@ from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import DTYPES, OPS
 from multitree.topology.families.direct import fully_connected, ring, torus
-from tests.sim.emulated import checked, emulate, needs_rtl, same_bits
+from tests.emulation import needs_rtl
+from tests.sim.emulated import checked, emulate, same_bits
 
 pytestmark = needs_rtl
 

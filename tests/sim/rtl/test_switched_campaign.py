@@ -8,7 +8,7 @@ from multitree import DeviceError, build, parse_topology, verify
 from multitree.sim.timing.sizing import least_sizes
 from multitree.topology.lowering import as_sent
 from tests.benches import bench_module
-from tests.sim.emulated import needs_rtl
+from tests.emulation import needs_rtl
 from tests.sim.rtl.campaigns import reports_what_is_wrong_and_what_is_stuck
 
 pytestmark = [pytest.mark.long, needs_rtl]

@@ -10,7 +10,7 @@ from multitree.host.runner import Runner
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 from multitree.sim.timing.sizing import config_for, link_limits
-from tests.sim.emulated import needs_rtl
+from tests.emulation import needs_rtl
 
 NUM_FLITS = 200_000
 

@@ -12,7 +12,7 @@ from multitree.host.runner import Runner
 from multitree.topology.algorithms.direct import build_direct
 from multitree.topology.collectives import Op
 from multitree.topology.families.switched import dgx2, fat_tree, kary_tree
-from tests.sim.emulated import needs_rtl
+from tests.emulation import needs_rtl
 from tests.topology.graphs import both_ways, planes_of
 from tests.topology.oracles import does_its_collective
 
