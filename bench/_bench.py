@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from multitree.host.sizes import format_size, parse_size
 
@@ -22,6 +22,12 @@ def options(description: str | None, /, **named: Any) -> argparse.Namespace:
         parser.add_argument(f"--{name.replace('_', '-')}", **how)
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     return parser.parse_args()
+
+
+def refuse(reason: str) -> NoReturn:
+    """End as options do that cannot be had: a sentence, and status 2."""
+    print(f"error: {reason}", file=sys.stderr)
+    sys.exit(2)
 
 
 def listed(

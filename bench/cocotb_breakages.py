@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from _bench import ended, options
+from _bench import ended, options, refuse
 
 from multitree.host.design.names import PREFIX
 from multitree.nic.driver.config import MODULE_NAME
@@ -183,7 +183,7 @@ def main() -> int:
     )
     chosen = [each for each in BREAKAGES if re.search(given.only, each.name)]
     if not chosen:
-        sys.exit(f"no breakage has a name with {given.only!r}")
+        refuse(f"no breakage has a name with {given.only!r}")
     rows = []
     for outcome in outcomes(chosen, given.sim):
         row = {"name": outcome.breakage.name, "test": outcome.test, "message": outcome.message}

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from _bench import Row, ended, listed, options, reported
+from _bench import Row, ended, listed, options, refuse, reported
 
 from multitree import SystolicArrays
 from multitree.sim.jobs.models import EVALUATED, model_layers
@@ -104,7 +104,7 @@ def main() -> int:
         most={"type": int, "default": 3_000_000, "help": "multiplications of a product"},
     )
     if importlib.util.find_spec("scalesim") is None:
-        sys.exit('scalesim must be installed: pip install scalesim==3.0.0 "numpy<2.4"')
+        refuse('scalesim must be installed: pip install scalesim==3.0.0 "numpy<2.4"')
     arrays, found = SystolicArrays(), dict[Product, str]()
     for network in given.networks:
         found = products_of(network) | found

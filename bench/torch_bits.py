@@ -16,7 +16,7 @@ import _ranks
 import numpy as np
 import torch
 import torch.distributed as dist
-from _bench import ended, options
+from _bench import ended, options, refuse
 
 from multitree import Communicator, parse_topology
 from multitree.host.engines import why_not
@@ -143,7 +143,7 @@ def main() -> int:
     given = options(__doc__, cases=200, seed=1)
     reason = why_not("rtl")
     if reason is not None:
-        sys.exit(f"the engine rtl cannot run here: {reason}")
+        refuse(f"the engine rtl cannot run here: {reason}")
     cases, variants = draw(given.seed, given.cases), list(VARIANTS)
     by_rank = _ranks.run_ranks(results, NUM_RANKS, cases, variants, timeout_s=3000)
     differing = 0
