@@ -68,6 +68,7 @@ def test_the_size_decides():
     assert (small.algorithm, large.algorithm) == ("swing", "bidirectional_ring_2d")
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("spec", ["dgx2", "dgx_a100:2"])
 def test_behind_switch_planes_direct_is_chosen_and_suited_to_the_size(spec):

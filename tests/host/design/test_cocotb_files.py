@@ -32,6 +32,7 @@ def written(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_folder_has_all_that_it_runs_and_the_manifest_lists_it(written):
     names = {path.name for path in (written / FOLDER).iterdir()}
     assert names == {

@@ -57,7 +57,9 @@ def all_reduces(rank, num_ranks, path, how, num_elements):
 
 
 @pytest.mark.parametrize("num_elements", [10, 300_000])
-@pytest.mark.parametrize("how", ["dead", "not responding", "late"])
+@pytest.mark.parametrize(
+    "how", ["dead", pytest.param("not responding", marks=pytest.mark.slow), "late"]
+)
 def test_every_other_rank_names_it_in_time_and_a_group_of_the_rest_works(
     how, num_elements, tmp_path
 ):

@@ -37,6 +37,7 @@ WAVES = replace(FORWARDING, wave_width=3)
 KINDS = [(0, REDUCE), (1, REDUCE), (2, GATHER), (3, REDUCE), (3, GATHER), (4, REDUCE), (5, GATHER)]
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("writes", PATTERNS)
@@ -159,6 +160,7 @@ def test_the_result_of_an_empty_flow_waits_for_the_last_child():
     assert only.waits[-1] == (Awaited.SIBLING, 3, PORT, REDUCE)
 
 
+@pytest.mark.slow
 def test_it_says_what_it_waits_for():
     rng = seeded(0)
     whole = framed(0, REDUCE, rng)
@@ -209,6 +211,7 @@ def test_the_positions_of_the_next_collective_begin_at_0():
     assert not seen.faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", PATTERNS)
 def test_every_wave_is_added_to_its_own_sibling_and_reported_with_its_number(writes):
     stride, seed = 310, writes

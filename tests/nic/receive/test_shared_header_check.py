@@ -14,6 +14,7 @@ SIZE, NUM_MESSAGES = 4, 6
 CHANNELS = [vc for vc in range(CONFIG.num_vcs) if vc % 2 == SEQUENCE % 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stall", ["often", "seldom", "bursts"])
 def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels(stall):
     block = SharedHeaderCheck(CONFIG, unwritten_width=4)

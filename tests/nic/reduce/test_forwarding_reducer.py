@@ -167,6 +167,7 @@ def assert_reduced(seen, jobs, messages, dtype):
             assert seen.shown[cycle][1 + port][1] > position, "before what is to be there first"
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("stall_write", PATTERNS)
 @pytest.mark.parametrize("writes", PATTERNS)
@@ -216,6 +217,7 @@ def test_a_flit_that_replaces_has_its_position_2_cycles_behind_while_nothing_is_
     assert positions == [time + 2 for time in seen.times]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [0, 1])
 @pytest.mark.parametrize("needs", [0, 1])
 def test_one_flit_per_cycle_is_taken_and_written_while_all_is_there(op, needs):
@@ -232,6 +234,7 @@ def test_one_flit_per_cycle_is_taken_and_written_while_all_is_there(op, needs):
     assert [mark["count"] for mark, _ in seen.arrivals] == [*range(1, 9)] * 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", [0, 1])
 def test_it_writes_behind_the_port_before_it_but_goes_on_before(op):
     given = {"sizes": (60,), "needs": (1,), "ops": (op,)}
@@ -260,6 +263,7 @@ def test_more_short_messages_than_it_holds_the_order_of_wait_for_each_other():
     assert seen.written[0][0] > 200
 
 
+@pytest.mark.slow
 def test_it_is_idle_only_while_no_job_and_no_flit_is_in_hand():
     jobs, messages = drawn(seeded(0), 1, initial(0), DType.INT32, sizes=(5,), needs=(1,), ops=(0,))
     port = jobs[0][0]["need_port"]
@@ -318,6 +322,7 @@ def memories(monkeypatch):
     return recorded(monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("number", [None, *range(NUM_QUEUES)])
 def test_a_bit_that_flips_in_a_queue_is_a_state_error_and_nothing_else_is(number, memories):

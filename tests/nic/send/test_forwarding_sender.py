@@ -24,6 +24,7 @@ from tests.nic.send.forwarding_senders import (
 from tests.nic.send.test_sender import BASE
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("stall_flits", PATTERNS)
 @pytest.mark.parametrize("writes", PATTERNS)
@@ -166,6 +167,7 @@ def _begins(flit, job):
     return flit["payload"] & 0xFFFF == job["flow"] and not flit["payload"] >> 33 & 1
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("writes", PATTERNS)
 @pytest.mark.parametrize("seed", range(2))

@@ -76,6 +76,7 @@ async def test_it_is_not_idle_between_messages_without_payload(ctx, block, ready
     assert idle == [int(cycle > sent[-1]) for cycle in range(30)]
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize("stop", range(3, 60, 4))
 def test_it_stops_at_once_when_no_collective_runs_any_more(stop):

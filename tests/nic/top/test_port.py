@@ -226,6 +226,7 @@ def test_payload_flits_alone_are_counted_and_every_flit_takes_a_credit():
     assert sum(now["payload received"] for now in seen) == 4
 
 
+@pytest.mark.slow
 def test_every_flit_sent_or_taken_is_progress_and_waiting_is_none():
     seen, _ = simulate(nothing, jobs=[{"size": 6}])
     sent = [cycle for cycle, now in enumerate(seen) if now["sent"]]

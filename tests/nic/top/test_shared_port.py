@@ -44,6 +44,7 @@ def test_what_a_row_waits_for_is_said_of_its_message_on_this_port_and_counted(aw
     assert counted == [*(awaited == kind for kind in kinds), not waits]
 
 
+@pytest.mark.slow
 def test_every_flit_of_a_staged_contribution_is_progress_and_waiting_for_memory_is_none():
     """A long one may be the only thing that moves, for longer than the watchdog waits."""
     port = Port(CONFIG)

@@ -60,6 +60,7 @@ async def test_each_queue_alone_raises_the_state_error_of_its_block(ctx, block, 
         assert seen, flip.name
 
 
+@pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize(
     ("config", "bit", "at_port"),
