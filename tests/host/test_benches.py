@@ -84,7 +84,7 @@ def test_unequal_links_are_measured_in_every_mode(unequal, monkeypatch, capsys):
     assert len(cycles) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_rtl
 def test_unequal_links_with_a_wrong_sum_or_a_message_too_early_are_reported(
     unequal, monkeypatch, capsys

@@ -383,7 +383,7 @@ def test_auto_takes_for_each_size_what_is_the_fastest_and_tells():
     assert len(seen) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @needs_rtl
 def test_auto_runs_the_dependency_that_it_chose_in_rtl():
     model, buffers = LinkModel(), make_buffers(5, 4, 8192, "float32")

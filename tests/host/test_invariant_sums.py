@@ -141,8 +141,9 @@ def test_a_stage_that_is_not_exact_makes_the_sum_not_exact(monkeypatch):
         assert comm.all_reduce(np.ones((2, 8), np.float32)).report.exact is None
 
 
+@pytest.mark.long
+@pytest.mark.every_set
 @needs_rtl
-@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["torus:2x2", "fat_tree:2x2"])
 def test_cycles_and_stalls_in_rtl_are_those_of_both_collectives(spec):
     buffers = odd_buffers(101, 4, 101)

@@ -11,24 +11,20 @@ from tests.programs import python
 WRITE = "verilog ring:2 --bench --dtypes int32 --out design"
 
 
-LONG = pytest.mark.long
-
-
 def needs(simulator):
     if lack := missing(simulator):
         pytest.skip(lack)
 
 
-@pytest.mark.slow
-@pytest.mark.dear
+@pytest.mark.long
 @pytest.mark.every_set
 @pytest.mark.parametrize(
     ("line", "simulator"),
     [
-        pytest.param("torus:2x2 --faults", "icarus", marks=LONG),
-        pytest.param("torus:2x2 --memory axi --stalls heavy", "verilator", marks=LONG),
+        ("torus:2x2 --faults", "icarus"),
+        ("torus:2x2 --memory axi --stalls heavy", "verilator"),
         ("fat_tree:2x2 --crossings --faults --rank 2", "icarus"),
-        pytest.param("mesh:2x3 --algorithm forest --stalls none --rank 4", "verilator", marks=LONG),
+        ("mesh:2x3 --algorithm forest --stalls none --rank 4", "verilator"),
     ],
 )
 def test_all_benches_of_a_network_pass(run, line, simulator):

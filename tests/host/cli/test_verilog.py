@@ -41,7 +41,7 @@ def test_an_interface_is_large_enough_for_the_schedule_of_a_file(run, monkeypatc
     assert read == built != other
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_interfaces_are_written_with_buffers_for_their_links(run):
     data = run.json("verilog ring:4 --latency-ns 1000 --link-gbytes-per-s 64 --flit-bytes 32")
     config = data["config"]
@@ -77,7 +77,7 @@ def test_verilog_writes_twelve_files_and_says_where(run):
     assert data["config"]["num_ports"] == 4
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_verilog_of_a_network_with_switches_has_a_module_per_shape_of_them(run):
     data = run.json("verilog fat_tree:2x2 --size 1KiB --out built")
     first, second, *others = FILES.format("multitree_nic").split()

@@ -135,7 +135,7 @@ def test_the_emulation_takes_the_largest_shape_and_the_sizes_that_are_written(sp
     assert num_switch_ports == max(s.num_ports for s in switch_modules(topology, config))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_file_tells_of_every_port_what_it_is_joined_with(written):
     topology, config, paths = written
     (text,) = [path.read_text() for path in paths if path.name == f"{SWITCH_MODULE_NAME}.v"]
@@ -184,8 +184,7 @@ def test_interfaces_crossings_and_switches_fit_and_verilator_has_nothing_to_say(
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.slow
-@pytest.mark.dear
+@pytest.mark.long
 def test_the_lint_notes_credits_that_are_too_few_at_either_side_of_a_crossing(written, tmp_path):
     nets = ("rank_0_core_link_0_tx_credit", "rank_0_link_0_rx_credit")
 

@@ -98,9 +98,9 @@ def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
     assert int(found[1]) > 2 * config.submessage_flits or config.address_width == 5
 
 
-@pytest.mark.slow
-@pytest.mark.dear
-@pytest.mark.parametrize("kind", ["sram", pytest.param("axi", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.every_set
+@pytest.mark.parametrize("kind", ["sram", "axi"])
 def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
     folder = written(kind)
     for work in ("verilator", "icarus"):

@@ -44,7 +44,8 @@ async def begin(host):
     await host.write(START)
 
 
-@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.every_set
 @pytest.mark.parametrize("seed", SEEDS)
 def test_an_all_reduce_over_a_link_of_any_clock_is_right(seed):
     buffers = integers(seed, NUM_ELEMENTS)

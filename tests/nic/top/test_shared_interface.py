@@ -63,13 +63,13 @@ def simulate(buffers, tables, script, stall):
     return [memory[BASE : BASE + num_flits] for memory in memories]
 
 
-@pytest.mark.slow
-@pytest.mark.dear
+@pytest.mark.long
+@pytest.mark.every_set
 @pytest.mark.parametrize(
     ("num_flits", "stall"),
     [
-        pytest.param(27, "seldom", marks=pytest.mark.long),
-        pytest.param(2, "often", marks=pytest.mark.long),
+        (27, "seldom"),
+        (2, "often"),
         (8, "bursts"),
     ],
 )

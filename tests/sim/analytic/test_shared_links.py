@@ -57,8 +57,7 @@ def test_a_write_that_takes_seven_cycles_more_makes_a_message_as_much_later():
     assert one_way(300, slower)[1] - one_way(300, LinkModel())[1] == 7
 
 
-@pytest.mark.slow
-@pytest.mark.dear
+@pytest.mark.long
 @pytest.mark.parametrize(("spec", "algorithm"), CASES)
 def test_cycles_on_shared_links_are_within_four_percent_of_the_rtl(spec, algorithm):
     schedule = schedule_of(spec, algorithm)

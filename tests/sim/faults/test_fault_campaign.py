@@ -13,8 +13,6 @@ from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from tests.benches import BENCH, bench_module
 from tests.emulation import needs_rtl
 
-pytestmark = [pytest.mark.long, needs_rtl]
-
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 
 
@@ -35,6 +33,8 @@ def exact_seed(campaign):
     return next(outcome.seed for outcome in runs if outcome.name == campaign.EXACT)
 
 
+@needs_rtl
+@pytest.mark.long
 @pytest.mark.parametrize("forward_flits", ["0", "32"])
 def test_a_hundred_runs_end_exact_or_in_a_named_fault_and_recover(forward_flits):
     print(f"seed {SEED}")
@@ -111,6 +111,8 @@ USED = {
 """Ends of the names of what is in use, by the kind of links; all must be reported."""
 
 
+@needs_rtl
+@pytest.mark.long
 @pytest.mark.every_set
 @pytest.mark.parametrize("links", list(USED))
 @pytest.mark.parametrize("distance", [0, 1])
@@ -138,17 +140,23 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
             assert outcome == code, name
 
 
+@needs_rtl
+@pytest.mark.long
 def test_a_run_is_the_same_when_it_is_run_again(campaign):
     first, again = (campaign.Run(campaign.draw(2 * SEED)).outcome() for _ in range(2))
     assert first == again
 
 
+@needs_rtl
+@pytest.mark.long
 def test_a_wrong_sum_without_a_fault_is_reported(campaign, exact_seed, monkeypatch):
     monkeypatch.setattr(campaign, "execute", lambda schedule, buffers, op: buffers + 1)
     outcome = campaign.Run(campaign.draw(exact_seed)).outcome()
     assert outcome.name == "WRONG" and campaign.table_of([outcome])[-1]["bad"] == 1
 
 
+@needs_rtl
+@pytest.mark.long
 def test_a_run_beyond_its_bound_is_reported(campaign, exact_seed, monkeypatch):
     monkeypatch.setattr(campaign.Run, "_bound", lambda *sizes, ahead: 1)
     outcome = campaign.Run(campaign.draw(exact_seed)).outcome()

@@ -68,15 +68,15 @@ def test_unequal_links_are_no_matter():
     run(build(unequal, "multitree"), 3000, timing=JITTER)
 
 
-@pytest.mark.slow
-@pytest.mark.dear
+@pytest.mark.long
+@pytest.mark.every_set
 @pytest.mark.parametrize(
     ("network", "model", "period"),
     [
         # Interfaces of two ports take half the time to compile; those of tests of sleep are these.
         (mesh(2, 2), replace(MODEL, forward_flits=64), 8),
-        pytest.param(NETWORK, replace(MODEL, buffer_flits=64), 2, marks=pytest.mark.long),
-        pytest.param(NETWORK, replace(MODEL, buffer_flits=64), 8, marks=pytest.mark.long),
+        (NETWORK, replace(MODEL, buffer_flits=64), 2),
+        (NETWORK, replace(MODEL, buffer_flits=64), 8),
     ],
 )
 def test_waves_forward_their_own_flits(network, model, period):
