@@ -1,15 +1,13 @@
 """Tests that could notice a change of a module, the nearest first."""
 
 import ast
-import re
 from collections import deque
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["tests_of"]
+from _imports import DOOR, homes, imported, imported_later
 
-LATER = r"multitree(\.\w+)+:\w+"
+__all__ = ["tests_of"]
 
 
 def tests_of(root: Path, module: str) -> list[str]:
@@ -51,32 +49,16 @@ def _distances(root: Path, start: str) -> dict[str, int]:
 
 @cache
 def _imports(root: Path, module: str) -> tuple[str, ...]:
-    names = dict.fromkeys(_names(ast.parse((root / module).read_text())))
+    """Files of the repository that one imports, also when it is used or through the door."""
+    tree = ast.parse((root / module).read_text())
+    names = {*imported(tree), *imported_later(tree)}
+    names |= {home for name, home in _behind_the_door(root).items() if f"multitree.{name}" in names}
+    # Of a member of a module the module is the file.
+    names |= {name.rpartition(".")[0] for name in names}
     paths = (name.removeprefix("multitree.").replace(".", "/") + ".py" for name in names)
     return tuple(path for path in paths if (root / path).is_file())
 
 
-def _names(tree: ast.Module) -> Iterator[str]:
-    """Modules that a file imports, by their dotted names; members of modules match no file.
-
-    What "module:function" names, as entry points do, is imported when it is called.
-    """
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and re.fullmatch(LATER, str(node.value)):
-            yield str(node.value).partition(":")[0]
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            if node.module == "multitree":
-                yield from _behind_the_door(node)
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _behind_the_door(node: ast.ImportFrom) -> Iterator[str]:
-    """Homes of names that are imported from the package itself."""
-    door = ast.parse(Path(__file__).parents[1].joinpath("src/multitree/__init__.py").read_text())
-    wanted = {alias.name for alias in node.names}
-    for each in ast.walk(door):
-        if isinstance(each, ast.ImportFrom) and wanted & {alias.name for alias in each.names}:
-            yield each.module or ""
+@cache
+def _behind_the_door(root: Path) -> dict[str, str]:
+    return homes(ast.parse((root / DOOR).read_text()))

@@ -22,6 +22,7 @@ import _ranks
 import networkx
 import numpy as np
 from _bench import ended, options
+from _imports import imported
 
 from multitree import Communicator, Schedule, Topology, ring, torus
 from multitree.host.cli.main import main as multitree
@@ -86,12 +87,9 @@ def import_graph(paths: list[Path], *, at_top: bool = False) -> networkx.DiGraph
     graph = networkx.DiGraph()
     graph.add_nodes_from([*names, "amaranth"])
     for name, path in names.items():
-        tree = ast.parse(path.read_text())
-        for node in tree.body if at_top else ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                found = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-                found |= {node.module.split(".")[0]} & {"amaranth"}
-                graph.add_edges_from((name, target) for target in found & {*names, "amaranth"})
+        found = {*imported(ast.parse(path.read_text()), at_top=at_top)}
+        found |= {target.split(".")[0] for target in found}
+        graph.add_edges_from((name, target) for target in found & graph.nodes)
     return graph
 
 

@@ -8,10 +8,13 @@ from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 
+from tests.benches import bench_module
+
 __all__ = ["Changes", "HistoryError"]
 
+imports = bench_module("_imports")
+DOOR = imports.DOOR
 ROOMS = ("topology", "hw", "nic", "sim", "host")
-DOOR = "src/multitree/__init__.py"
 STARTED, COMMANDS = "src/multitree/__main__.py", "host/cli/"
 STARTS_COMMAND = re.compile(r'"-m", "multitree"|-m multitree\b')
 DOTTED = re.compile(r"(?:multitree|tests)(?:\.\w+)+")
@@ -94,16 +97,11 @@ class Changes:
         starts = file.startswith(COMMANDS) or STARTS_COMMAND.search(text)
         found = set(self._commands) if starts else set()
         tree = ast.parse(text)
+        for name in imports.imported(tree):
+            found |= self._module(name, file)
         prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    found |= self._module(alias.name, file)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                found |= self._module(node.module, file) - {DOOR}
-                for alias in node.names:
-                    found |= self._module(f"{node.module}.{alias.name}", file)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 if id(node) in prose:
                     continue
                 found |= self._named(node.value, file)
@@ -171,9 +169,4 @@ class Changes:
     @cached_property
     def _doors(self):
         """Home of each name that users import from the package itself."""
-        return {
-            alias.asname or alias.name: node.module
-            for node in ast.walk(ast.parse((self._root / DOOR).read_text()))
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("multitree.")
-            for alias in node.names
-        }
+        return imports.homes(ast.parse((self._root / DOOR).read_text()))

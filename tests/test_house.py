@@ -15,14 +15,16 @@ import pytest
 from amaranth.hdl import Fragment
 from amaranth.lib import wiring
 
+from tests.benches import bench_module
 from tests.components import ALSO, COMPONENTS, SIGNATURES
 from tests.repository import ROOT, listed_files
+
+imports = bench_module("_imports")
+imported, imported_later = imports.imported, imports.imported_later
 
 # Rules hold for every file.
 pytestmark = pytest.mark.every_set
 
-# What is imported when it is called, as entry points are written.
-LATER = re.compile(r"multitree(\.\w+)+:\w+")
 MAY_IMPORT = {
     "topology": set(),
     "hw": set(),
@@ -118,27 +120,15 @@ def functions(path):
     return [node for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
 
 
-def imported_later(tree):
-    """Dotted names of what a tree imports by "module:name" when it is used."""
-    texts = [str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    return [text.replace(":", ".") for text in texts if LATER.fullmatch(text)]
-
-
-def imported(tree):
-    """Dotted names of everything that a tree imports, members of packages included."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: imports must be absolute"
-            if node.module != "multitree":
-                yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
 def dotted(path):
     parts = path.relative_to(ROOT).with_suffix("").parts
     return "multitree." + ".".join(parts if parts[-1] != "__init__" else parts[:-1])
+
+
+@each(MODULES + OTHERS)
+def test_imports_are_absolute(path):
+    relative = [target for target in imported(parsed(path)) if target.startswith(".")]
+    assert not relative, relative
 
 
 @each(MODULES)
@@ -185,12 +175,6 @@ def test_no_circle_of_imports_among_modules():
     assert not circles
 
 
-def at_the_top(path):
-    """Dotted names of everything that a module imports when it is loaded."""
-    top = [node for node in parsed(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return {target for node in top for target in imported(node)}
-
-
 def needs_an_extra(target):
     """True for an optional extra, and for a module of ours that imports one at its top."""
     first, *rest = target.split(".")
@@ -198,9 +182,8 @@ def needs_an_extra(target):
     if first != "multitree" or not path.is_file():
         return first in OPTIONAL_EXTRAS
     # The whole room of cocotb benches needs its extra.
-    return rest[:2] == ["sim", "cocotb"] or bool(
-        OPTIONAL_EXTRAS & {t.split(".")[0] for t in at_the_top(path)}
-    )
+    loaded = {each.split(".")[0] for each in imported(parsed(path), at_top=True)}
+    return rest[:2] == ["sim", "cocotb"] or bool(OPTIONAL_EXTRAS & loaded)
 
 
 @functools.cache
@@ -210,7 +193,7 @@ def loads(target, libraries):
     path = ROOT.joinpath(*rest).with_suffix(".py")
     if first != "multitree" or not path.is_file():
         return first in libraries
-    return any(loads(each, libraries) for each in at_the_top(path))
+    return any(loads(each, libraries) for each in imported(parsed(path), at_top=True))
 
 
 def test_drivers_models_and_hosts_load_no_amaranth():
@@ -276,13 +259,7 @@ def is_overload(node):
 def behind_doors():
     """Dotted names of what users import."""
     doors = [ROOT / "src/multitree" / name for name in ("__init__.py", "cocotb.py", "torch.py")]
-    return {
-        f"{node.module}.{alias.name}"
-        for door in doors
-        for node in ast.walk(parsed(door))
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("multitree.")
-        for alias in node.names
-    }
+    return {home for door in doors for home in imports.homes(parsed(door)).values()}
 
 
 def documentable(parent, outer=None):

@@ -6,15 +6,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.repository import ROOT
 from tests.test_changes import commit, git
 from tests.tiers import QUARTERS, ROTATION, of_ci, quarter, quarter_of, sampled
 
-HERE = Path(__file__).parent
 SKIPS = {
     "in a test": "def test_it():\n    pytest.skip('no tool')\n",
     "by a mark": "@pytest.mark.skip(reason='no tool')\ndef test_it():\n    pass\n",
@@ -23,18 +22,19 @@ SKIPS = {
     "of a module": "pytest.importorskip('no_such_tool')\n",
 }
 MARKERS = "[pytest]\nmarkers =\n  slow\n  dear\n  long\n  every_set\n"
-SHARED = ("__init__.py", "conftest.py", "tiers.py", "costs.py", "changes.py", "rotation")
+# What tests/conftest.py imports and reads.
+SHARED = [f"tests/{name}.py" for name in ("__init__", "conftest", "tiers", "costs", "changes")]
+SHARED += ["tests/benches.py", "bench/_imports.py", "tests/rotation"]
 
 
 def outcome(folder, code, *options, forbid=False, **environment):
     """Exit status of pytest on a module with that code, and what it printed."""
-    tests = folder / "tests"
-    tests.mkdir(exist_ok=True)
     for name in SHARED:
-        if not (tests / name).exists():
-            shutil.copy(HERE / name, tests)
+        if not (folder / name).exists():
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
     (folder / "pytest.ini").write_text(MARKERS)
-    (tests / "test_it.py").write_text("import pytest\n" + code)
+    (folder / "tests" / "test_it.py").write_text("import pytest\n" + code)
     ours = {name for name in os.environ if name.startswith("MULTITREE_")} - {"MULTITREE_CACHE"}
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     kept |= {"MULTITREE_FORBID_SKIP": "1" if forbid else "0"} | environment
@@ -232,7 +232,7 @@ COSTS = {
 def with_limits(folder, *seconds):
     """Let tests of a folder cost less than ours."""
     limits = "TEST_SECONDS, FUNCTION_SECONDS = "
-    text = re.sub(f"{limits}.*", f"{limits}{seconds}", (HERE / "costs.py").read_text())
+    text = re.sub(f"{limits}.*", f"{limits}{seconds}", (ROOT / "tests/costs.py").read_text())
     text = re.sub(r"^TOLERANCE = .*", "TOLERANCE = 3", text, flags=re.MULTILINE)
     (folder / "tests").mkdir()
     (folder / "tests" / "costs.py").write_text(text)

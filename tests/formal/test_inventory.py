@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.benches import bench_module
 from tests.components import COMPONENTS
 from tests.formal.inventory import (
     ARITHMETIC,
@@ -50,9 +51,7 @@ def test_a_block_without_a_property_is_what_its_reason_says(component):
 def text_of(path):
     """A test and the benches of `tests` that it imports."""
     text = (ROOT / path).read_text()
-    imports = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
-    names = {n.module for n in imports}
-    names |= {f"{n.module}.{alias.name}" for n in imports for alias in n.names}
+    names = {*bench_module("_imports").imported(ast.parse(text))}
     modules = [name.split(".") for name in sorted(names) if name.startswith("tests.")]
     benches = [ROOT.joinpath(*module).with_suffix(".py") for module in modules]
     return text + "".join(bench.read_text() for bench in benches if bench.exists())
