@@ -3,7 +3,12 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from multitree import Schedule, Topology
+from multitree import Schedule, Topology, parse_topology
+
+
+def named(*specs):
+    """The networks of specs, of which a text holds several with spaces between."""
+    return [parse_topology(spec) for text in specs for spec in text.split()]
 
 
 def both_ways(name, num_ranks, num_switches, pairs, bandwidth=16.0, latency=150.0):
@@ -12,10 +17,25 @@ def both_ways(name, num_ranks, num_switches, pairs, bandwidth=16.0, latency=150.
     return Topology(name, num_ranks, num_switches, links, bandwidth, latency)
 
 
-def copy_of(topology):
-    """The same graph of no family, whose links are the usual ones."""
+def one_way_ring(num_ranks):
+    """A ring whose link r leads from rank r to the next one, and none back."""
+    links = [[rank, (rank + 1) % num_ranks] for rank in range(num_ranks)]
+    return Topology("one way", num_ranks, 0, links, 16.0, 150.0)
+
+
+def copy_of(topology, bandwidth=16.0, latency=150.0):
+    """The same graph of no family, whose links are the usual ones or as fast as is said."""
     counts = topology.num_ranks, topology.num_switches
-    return Topology("copy", *counts, topology.links, 16.0, 150.0)
+    return Topology("copy", *counts, topology.links, bandwidth, latency)
+
+
+def relabelled(topology, seed):
+    """The same network with ranks and links renumbered, and no family."""
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    rank = rng.permutation(topology.num_ranks)
+    links = rank[topology.links[rng.permutation(topology.num_links)]]
+    return Topology("relabelled", topology.num_ranks, 0, links, 16.0, 150.0)
 
 
 def star(num_ranks, bandwidth=16.0, latency=150.0):
@@ -36,6 +56,12 @@ def by_hand(topology, rows, collective="all_reduce", root=None, *, flow_offsets=
         flow_offsets = range(2 + max(row[2] for row in rows))
     names = {"algorithm": "by hand", "collective": collective, "root": root}
     return Schedule.from_rows(topology, **names, flow_offsets=flow_offsets, rows=rows, **choice)
+
+
+def rows_of(schedule, *fields):
+    """Step, op, flow, src and dst of each transfer, or the fields asked for: (rows, fields)."""
+    fields = fields or ("step", "op", "flow", "src", "dst")
+    return np.stack([getattr(schedule, field) for field in fields], axis=1)
 
 
 def random_topology(seed, *, most_ranks=12, both_directions=True):

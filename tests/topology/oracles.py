@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from multitree import build, execute, verify
 from multitree.topology.routing.updown import up_down
-from multitree.topology.schedules.execute import execute
+from tests.topology.graphs import rows_of
 
 
 def grow_naively(
@@ -89,8 +90,7 @@ def run_on_sets(schedule):
     """
     num_ranks = schedule.topology.num_ranks
     held = {(flow, rank): {rank} for flow in range(schedule.num_flows) for rank in range(num_ranks)}
-    columns = (schedule.step, schedule.op, schedule.flow, schedule.src, schedule.dst)
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    rows = rows_of(schedule).tolist()
     for step in sorted({row[0] for row in rows}):
         now = [row for row in rows if row[0] == step]
         reads = {(flow, src) for _, _, flow, src, _ in now}
@@ -121,6 +121,15 @@ def does_its_collective(schedule):
         return all(held[flow, root] == everyone for flow, root in enumerate(roots))
     roots = schedule.flow_roots.tolist()
     return all(contributions == {roots[flow]} for (flow, _), contributions in held.items())
+
+
+def rooted(topology, algorithm, root):
+    """Broadcast and reduce, both seen to be right, without contention and rooted there alone."""
+    schedules = [build(topology, algorithm, each, root) for each in ("broadcast", "reduce")]
+    for schedule in schedules:
+        assert verify(schedule).contention_free and does_its_collective(schedule)
+        assert schedule.root == root and set(schedule.flow_roots.tolist()) == {root}
+    return schedules
 
 
 def sums(schedule, num_elements=77, seed=1):
@@ -161,3 +170,25 @@ def goes_up_then_down(topology, src, offsets, links, classes):
         assert (np.diff(turned.astype(int)) >= 0).all()
         assert (np.where(turned, down, up)).all()
         assert np.isin(classes[route], legal.classes[group]).all()
+
+
+def check_packing(packing):
+    """Every tree spans from its root over links that join; no link carries more than it may."""
+    topology = packing.topology
+    ranks = np.arange(topology.num_ranks)
+    loads, heights = np.zeros(topology.num_links, int), []
+    for root, parents, links in zip(packing.roots, packing.parents, packing.links, strict=True):
+        others = ranks != root
+        assert parents[root] == links[root] == -1
+        assert (topology.links[links[others]] == np.stack([ranks, parents], 1)[others]).all()
+        at, height = ranks, 0
+        while (at != root).any() and height < topology.num_ranks:
+            at, height = np.where(at == root, root, parents[at]), height + 1
+        heights.append(height)
+        np.add.at(loads, links[others], 1)
+        np.add.at(loads, topology.reverse[links[others]], 1)
+    assert packing.heights.tolist() == heights and max(heights) < topology.num_ranks
+    assert (packing.link_loads == loads).all()
+    assert (loads * packing.slots <= packing.period).all()
+    for field in ("roots", "parents", "links", "slots"):
+        assert not getattr(packing, field).flags.writeable

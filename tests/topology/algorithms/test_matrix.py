@@ -9,7 +9,7 @@ from multitree import ScheduleError, Topology, among, build, dgx_a100, dragonfly
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.families.direct import hypercube, mesh, torus
 from multitree.topology.files.load_save import load_topology, save_topology
-from tests.topology.graphs import random_topology
+from tests.topology.graphs import copy_of, random_topology
 from tests.topology.oracles import sums
 
 SEED = 11
@@ -25,9 +25,7 @@ def doubled(topology):
 def uneven(topology):
     """Links of three speeds, the same both ways."""
     speeds = np.random.default_rng(SEED).choice([16.0, 12.0, 5.0], topology.num_links)
-    speeds = np.minimum(speeds, speeds[topology.reverse])
-    counts = (topology.num_ranks, topology.num_switches)
-    return Topology("uneven", *counts, topology.links, speeds, 150.0)
+    return copy_of(topology, np.minimum(speeds, speeds[topology.reverse]))
 
 
 NETWORKS = {
@@ -87,17 +85,10 @@ ONLY_HERE |= {
 NAMED = {"multitree", "double_tree", "halving_doubling", *REFUSED, *(each for _, each in ONLY_HERE)}
 
 
-@pytest.fixture(scope="module")
-def from_file(tmp_path_factory):
-    """The networks as they come out of JSON files."""
-    folder = tmp_path_factory.mktemp("networks")
-
-    def read(name):
-        path = folder / f"{name}.json"
-        save_topology(NETWORKS[name], path)
-        return load_topology(path)
-
-    return read
+def through_file(topology, path):
+    """The network as it comes out of a JSON file."""
+    save_topology(topology, path)
+    return load_topology(path)
 
 
 def _cells():
@@ -111,9 +102,10 @@ def _cells():
 @pytest.mark.dear
 @pytest.mark.every_set
 @pytest.mark.parametrize(("algorithm", "name"), tuple(_cells()))
-def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, from_file):
+def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, tmp_path):
     reason = ONLY_HERE.get((name, algorithm), REFUSED.get(algorithm))
-    for topology in (NETWORKS[name], from_file(name)):
+    network = NETWORKS[name]
+    for topology in (network, through_file(network, tmp_path / "network.json")):
         if reason is not None:
             with pytest.raises(ScheduleError) as refused:
                 build(topology, algorithm)

@@ -1,17 +1,17 @@
 """2D rings use all rings of a torus, or lines of a mesh, a chunk per link, step."""
 
 import itertools
-from itertools import product
 
 import numpy as np
 import pytest
 
 from multitree import build, mesh, torus, verify
 from multitree.sim.analytic.engine import analytic
+from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.algorithms.ring_2d import build_bidirectional_ring_2d, build_ring_2d
 from multitree.topology.collectives import Op
-from tests.topology.graphs import by_hand
-from tests.topology.oracles import does_its_collective
+from tests.topology.graphs import by_hand, rows_of
+from tests.topology.oracles import does_its_collective, rooted
 
 SIDES = [(4, 4), (2, 2), (2, 5), (3, 5), (5, 3), (6, 4)]
 KINDS = {"ring_2d": 2, "bidirectional_ring_2d": 4}
@@ -70,8 +70,7 @@ def test_what_goes_around_a_row_came_a_whole_column_of_steps_before_and_so_does_
     schedule = build_bidirectional_ring_2d(torus(4, 4))
     arrived = np.full((schedule.num_flows, 16), -schedule.num_steps)
     slack = np.full(schedule.num_steps, 2 * schedule.num_steps)
-    columns = (schedule.flow, schedule.src, schedule.dst, schedule.step)
-    for flow, src, dst, step in zip(*(column.tolist() for column in columns), strict=True):
+    for step, _, flow, src, dst in rows_of(schedule).tolist():
         slack[step] = min(slack[step], step - arrived[flow, src])
         arrived[flow, dst] = step
     assert slack[4:].tolist() == [4] * 9 + [1] * 5 + [4] * 12
@@ -81,19 +80,15 @@ def test_what_goes_around_a_row_came_a_whole_column_of_steps_before_and_so_does_
 def test_rooted_collectives_go_along_one_row_then_along_all_columns(algorithm, family):
     # From the middle of a mesh of 3x5 it is 2 + 1 hops, and a turn for what goes the other way.
     steps = {(torus, 7): 2 * (5 - 1), (mesh, 7): 2 * 2, (torus, 3): 2 * 4, (mesh, 3): 2 * 3}
-    for collective, root in product(("broadcast", "reduce"), (7, 3)):
-        schedule = build(family(3, 5), algorithm, collective, root)
-        assert schedule.num_flows == KINDS[algorithm]
-        assert schedule.num_steps == steps[family, root]
-        assert verify(schedule).contention_free and does_its_collective(schedule)
+    for root in (7, 3):
+        for schedule in rooted(family(3, 5), algorithm, root):
+            assert schedule.num_flows == KINDS[algorithm]
+            assert schedule.num_steps == steps[family, root]
 
 
-@pytest.mark.parametrize(
-    ("builder", "family"),
-    [(build_ring_2d, torus), (build_ring_2d, mesh), (build_bidirectional_ring_2d, torus)],
-)
-def test_a_rank_may_be_a_root_twice(builder, family):
-    twice = builder(family(3, 4), roots=[7, 7, 2])
+@pytest.mark.parametrize(("algorithm", "family"), FAMILIES)
+def test_a_rank_may_be_a_root_twice(algorithm, family):
+    twice = ALGORITHMS[algorithm].build(family(3, 4), roots=[7, 7, 2])
     assert verify(twice).contention_free and does_its_collective(twice)
     assert np.bincount(twice.flow).tolist() == [22] * twice.num_flows
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree import ScheduleError, Topology, build, dgx_a100, dragonfly, verify
+from multitree import ScheduleError, Topology, bigraph, build, dgx2, dgx_a100, fat_tree, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.hamiltonian import hamiltonian_cycle
 from multitree.topology.algorithms.rings import (
@@ -17,20 +17,29 @@ from multitree.topology.algorithms.rings import (
     build_ring,
     ring_order,
 )
-from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
-from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
-from tests.topology.graphs import both_ways, planes_of, star, topologies
-from tests.topology.oracles import does_its_collective
+from multitree.topology.families.direct import hypercube, mesh, ring, torus
+from tests.topology.graphs import (
+    both_ways,
+    named,
+    one_way_ring,
+    planes_of,
+    relabelled,
+    star,
+    topologies,
+)
+from tests.topology.oracles import does_its_collective, rooted
 
-WITH_CYCLE = [ring(2), ring(3), ring(8), fully_connected(2), fully_connected(7), mesh(2)]
-WITH_CYCLE += [hypercube(d) for d in (1, 2, 3, 7)]
-WITH_CYCLE += [torus(*d) for d in [(4, 4), (3, 5), (5, 3), (7,), (3, 3, 5), (2, 2), (2, 3), (9, 3)]]
-WITH_CYCLE += [torus(*d) for d in [(3, 2, 5), (3, 5, 7), (5, 5), (2, 2, 2, 2)]]
-WITH_CYCLE += [mesh(*d) for d in [(2, 2), (4, 4), (3, 4), (5, 2), (3, 3, 2), (3, 4, 5), (2, 7)]]
-SWITCHED = [fat_tree(4, 4), fat_tree(3, 5), bigraph(4, 8), bigraph(3, 6), bigraph(1, 2), dgx2()]
-SWITCHED += [dgx_a100(2), dgx_a100(3, 2), dragonfly(4, 2, 2), dragonfly(2, 1, 1)]
-SWITCHED += [kary_tree(2, 4), kary_tree(4, 2, 4), kary_tree(6, 2, 3), kary_tree(5, 1)]
-WITHOUT_CYCLE = [mesh(3), mesh(8), mesh(3, 3), mesh(5, 3), mesh(3, 3, 3)]
+WITH_CYCLE = named(
+    "ring:2 ring:3 ring:8 full:2 full:7 hypercube:1 hypercube:2 hypercube:3 hypercube:7",
+    "torus:4x4 torus:3x5 torus:5x3 torus:7 torus:3x3x5 torus:2x2 torus:2x3 torus:9x3",
+    "torus:3x2x5 torus:3x5x7 torus:5x5 torus:2x2x2x2 mesh:2 mesh:2x2 mesh:4x4 mesh:3x4",
+    "mesh:5x2 mesh:3x3x2 mesh:3x4x5 mesh:2x7",
+)
+SWITCHED = named(
+    "fat_tree:4x4 fat_tree:3x5 bigraph:4x8 bigraph:3x6 bigraph:1x2 dgx2 dgx_a100:2 dgx_a100:3x2",
+    "dragonfly:4x2x2 dragonfly:2x1x1 kary_tree:2x4 kary_tree:4x2x4 kary_tree:6x2x3 kary_tree:5x1",
+)
+WITHOUT_CYCLE = named("mesh:3 mesh:8 mesh:3x3 mesh:5x3 mesh:3x3x3")
 
 
 def name(topology):
@@ -108,9 +117,8 @@ def test_the_search_finds_a_cycle_exactly_where_there_is_one(topology):
 @pytest.mark.parametrize("topology", [mesh(8, 8), torus(8, 8), torus(5, 7), hypercube(6)], ids=name)
 def test_the_search_finds_the_cycles_of_families_that_came_from_a_file(topology):
     for seed in range(3):
-        labels = np.random.default_rng(seed).permutation(topology.num_ranks)
-        copy = Topology("file", topology.num_ranks, 0, labels[topology.links], 16.0, 150.0)
-        assert is_cycle(copy, hamiltonian_cycle(copy)), f"seed {seed}"
+        copy = relabelled(topology, seed)
+        assert is_cycle(copy, hamiltonian_cycle(copy))
 
 
 @pytest.mark.slow
@@ -159,11 +167,8 @@ def test_rings_are_right_and_free_of_contention(topology, algorithm):
     assert verify(schedule).contention_free
     if topology.num_ranks <= 64:
         assert does_its_collective(schedule)
-    for collective in ("broadcast", "reduce"):
-        rooted = build(topology, algorithm, collective, topology.num_ranks - 1)
-        assert rooted.num_flows == (2 if algorithm == "bidirectional_ring" else 1)
-        assert verify(rooted).contention_free
-        assert does_its_collective(rooted)
+    for each in rooted(topology, algorithm, topology.num_ranks - 1):
+        assert each.num_flows == (2 if algorithm == "bidirectional_ring" else 1)
 
 
 def test_between_two_ranks_both_ways_take_parallel_links_or_turns():
@@ -175,10 +180,9 @@ def test_between_two_ranks_both_ways_take_parallel_links_or_turns():
 
 
 def test_a_one_way_circle_has_a_ring_but_none_in_both_directions():
-    circle = Topology("circle", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
-    assert verify(build_ring(circle)).contention_free
-    with pytest.raises(ScheduleError, match="'circle' must be joined by links with a reverse"):
-        build_bidirectional_ring(circle)
+    assert verify(build_ring(one_way_ring(3))).contention_free
+    with pytest.raises(ScheduleError, match="'one way' must be joined by links with a reverse"):
+        build_bidirectional_ring(one_way_ring(3))
 
 
 @pytest.mark.parametrize("topology", SWITCHED, ids=name)
@@ -223,7 +227,7 @@ def test_a_ring_that_meets_itself_on_a_link_is_reported_and_both_ways_do_not_hid
     assert both.num_steps == 12
 
 
-@pytest.mark.parametrize("topology", [dgx2(), planes_of(5, 3)], ids=lambda t: t.name)
+@pytest.mark.parametrize("topology", [dgx2(), planes_of(5, 3)], ids=name)
 def test_every_link_of_every_rank_carries_a_chunk_in_every_step(topology):
     schedule = build_plane_rings(topology)
     report = verify(schedule)
@@ -237,7 +241,7 @@ def test_every_link_of_every_rank_carries_a_chunk_in_every_step(topology):
         assert (loads == 2 * (num_ranks - 1)).all()
 
 
-@pytest.mark.parametrize("topology", [fat_tree(3, 4), bigraph(2, 4)], ids=lambda t: t.name)
+@pytest.mark.parametrize("topology", [fat_tree(3, 4), bigraph(2, 4)], ids=name)
 def test_over_one_plane_it_is_the_ring(topology):
     planes, ring = build_plane_rings(topology), build_ring(topology)
     for column in ("step", "op", "flow", "src", "dst", "route_links", "route_classes"):
@@ -252,9 +256,8 @@ def test_large_buffers_come_to_the_bound_which_one_ring_misses_by_the_planes():
 
 
 def test_rooted_collectives_go_once_around_on_every_plane():
-    schedule = build(planes_of(4, 3), "plane_rings", "reduce", 2)
-    assert (schedule.num_flows, schedule.num_steps) == (3, 3)
-    assert verify(schedule).contention_free and does_its_collective(schedule)
+    for schedule in rooted(planes_of(4, 3), "plane_rings", 2):
+        assert (schedule.num_flows, schedule.num_steps) == (3, 3)
 
 
 def test_boxes_and_ranks_alone_are_refused_by_name():

@@ -6,20 +6,17 @@ import networkx
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, Topology, build, execute, parse_topology, verify
+from multitree import ImplicitSchedule, ScheduleError, Topology, build, parse_topology, verify
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
-from multitree.topology.checks.implicit import (
-    AnySchedule,
-    ImplicitSchedule,
-    verify_any,
-    verify_implicit,
-)
+from multitree.topology.checks.implicit import AnySchedule, verify_any, verify_implicit
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.translations import translations_of
+from tests.topology.graphs import relabelled
+from tests.topology.oracles import rooted, sums
 
 SIZES = [
     *((a, b) for a in range(2, 17) for b in range(a, 17)),
@@ -34,22 +31,9 @@ TOPOLOGIES = [
     *(fully_connected(size) for size in (2, 3, 8, 60)),
 ]
 # All but the two that say what is held, and the two that write rows out.
-ANSWERS = {name for name in vars(AnySchedule) if name[0] != "_"} - {
-    "tree",
-    "group",
-    "schedule",
-    "at",
-}
+ANSWERS = {name for name in vars(AnySchedule) if name[0] != "_"}
+ANSWERS -= {"tree", "group", "schedule", "at"}
 SMALL = ["torus:4x4", "torus:3x5", "torus:2x3x4", "ring:2", "ring:9", "hypercube:5", "full:6"]
-
-
-def relabelled(topology, seed):
-    """The same network with ranks and links renumbered, and no family."""
-    print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
-    ranks = rng.permutation(topology.num_ranks)
-    links = ranks[topology.links[rng.permutation(topology.num_links)]]
-    return Topology("relabelled", topology.num_ranks, 0, links, 16.0, 150.0)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
@@ -91,15 +75,8 @@ def test_a_table_needs_the_rows_at_its_rank_only(spec):
 @pytest.mark.parametrize("spec", SMALL)
 def test_sums_are_exact(spec):
     topology = parse_topology(spec)
-    shape = topology.num_ranks, 501
-    buffers = np.random.default_rng(3).integers(-(2**31), 2**31, shape, np.int32)
-    expected = np.broadcast_to(buffers.sum(axis=0, dtype=np.int32), buffers.shape)
-    assert (execute(build(topology, "symmetric"), buffers) == expected).all()
-    for collective in ("broadcast", "reduce"):
-        schedule = build(topology, "symmetric", collective, root=1)
-        verify(schedule)
-        result = execute(schedule, buffers)[1]
-        assert (result == (expected[1] if collective == "reduce" else buffers[1])).all()
+    assert sums(build(topology, "symmetric"), 501, seed=3)
+    rooted(topology, "symmetric", 1)
 
 
 @pytest.mark.parametrize(

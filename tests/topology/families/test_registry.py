@@ -1,14 +1,13 @@
 """The registry of families: specs that are read, routes, and how each is drawn."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from multitree import Topology, build, parse_topology, verify
+from multitree import build, parse_topology, verify
 from multitree.host.view.placement import LAYOUTS, layout_of
 from multitree.topology.families.registry import FAMILIES, SPECS
 from multitree.topology.routing.default_routes import routes
+from tests.topology.graphs import copy_of
 from tests.topology.routing.test_routing import all_pairs, checked_routes
 
 EXAMPLES = [example for family in FAMILIES.values() for example in family.examples]
@@ -47,18 +46,9 @@ def test_a_schedule_over_the_routes_of_an_example_is_right(example):
     verify(build(parse_topology(example), "double_tree"))
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_what_a_family_says_in_closed_form_is_what_is_found_without_it(example):
-    topology = parse_topology(example)
-    copy = replace(topology, family="custom", dims=())
-    assert (topology.diameter, topology.min_cut) == (copy.diameter, copy.min_cut)
-
-
 def test_a_graph_of_no_family_has_up_down_routes_and_is_drawn_by_distances():
     torus = parse_topology("torus:3x3")
-    copy = Topology("copy", 9, 0, torus.links, 16.0, 150.0)
+    copy, pairs = copy_of(torus), all_pairs(torus)
     assert copy.family not in FAMILIES
-    assert (
-        routes(copy, *all_pairs(copy))[1].tolist() != routes(torus, *all_pairs(torus))[1].tolist()
-    )
+    assert routes(copy, *pairs)[1].tolist() != routes(torus, *pairs)[1].tolist()
     assert not np.array_equal(layout_of(copy).x, layout_of(torus).x)

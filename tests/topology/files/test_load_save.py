@@ -20,6 +20,7 @@ from tests.topology.graphs import random_switched_topology, topologies
 
 COUNT = range(2000)
 PAIR = [[0, 1, 16.0, 150.0], [1, 0, 16, 150]]
+PORT_0 = [0, 1, 16, 150, 0]
 GOOD = {"schema": "multitree.topology.v1", "num_ranks": 2, "num_switches": 0, "links": PAIR}
 ODD = Topology("odd", 2, 1, [[0, 2], [2, 0], [1, 2], [2, 1]], [0.1, 1e-9, 1 / 3, 7e20], 0.3)
 suffixes = pytest.mark.parametrize("suffix", [".json", ".graphml"])
@@ -139,6 +140,14 @@ def test_what_editors_add_for_drawing_is_passed_over(tmp_path):
         ({"links": [*PAIR, [0, 1, 1, 10**400]]}, r"links\[2\]\[3\] must be .*, not 1000"),
         ({"links": [*PAIR, [0, 1, 1, True]]}, r"links\[2\]\[3\] must be .*, not True"),
         ({"links": [*PAIR, [1, 1, 1, 1]]}, r"Link 2 must join two different nodes, not \[1, 1\]"),
+        ({"links": [PORT_0, [1, 0, 16, 150, 0.5]]}, r"links\[1\]\[4\] must be an integer"),
+        ({"links": [PORT_0, [1, 0, 16, 150, 65536]]}, r"links\[1\]\[4\] must .* within 0..65535"),
+        ({"links": [PORT_0, PAIR[1]]}, r"links\[1\] must be \[.*, port\], as links\[0\]"),
+        ({"num_ports": [2]}, r"num_ports must be a list of 2, not \[2\]"),
+        ({"num_ports": 2}, "num_ports must be a list of 2, not 2"),
+        ({"num_ports": None}, "num_ports must be a list of 2, not None"),
+        ({"num_ports": [2, True]}, r"num_ports\[1\] must be an integer within 0..65536, not True"),
+        ({"num_ports": [0, 2]}, "Ports of node 0 must be within 1..65536, not 0"),
         ({"colour": 1}, "keys of content must be schema, .*, links, not 'colour'"),
     ],
 )
@@ -149,6 +158,7 @@ def test_a_wrong_entry_is_refused_with_file_and_place(tmp_path, change, message)
 
 
 SCHEMA = b'{"schema": "multitree.topology.v1"'
+INFINITE = json.dumps(GOOD).replace("16.0", "1e999", 1)  # too large for a float
 
 
 @pytest.mark.parametrize(
@@ -156,6 +166,7 @@ SCHEMA = b'{"schema": "multitree.topology.v1"'
     [
         (b'{"schema": 1,\n  x}', "line 2, column 3 must be JSON, not: Expecting property name"),
         (b"", "line 1, column 1 must be JSON"),
+        (INFINITE.encode(), r"links\[0\]\[2\] must be a positive, .*, not inf"),
         (b"[1, 2]", r"content must be an object, not \[1, 2\]"),
         (b"[" * 100_000, "line 1, column 17 must be at most 16 levels deep, not deeper"),
         (b'["]]]",\n' + b'{"a":' * 16, "line 2, column 76 must be at most 16 levels deep"),
@@ -175,12 +186,6 @@ def test_what_is_no_such_json_is_refused_with_file_and_place(tmp_path, content, 
     path = tmp_path / "wrong.json"
     path.write_bytes(content)
     refuses(TopologyError, f"wrong.json: {message}", load_topology, path)
-
-
-def test_a_number_too_large_for_a_float_is_refused_as_not_finite(tmp_path):
-    path = tmp_path / "wrong.json"
-    path.write_text(json.dumps(GOOD).replace("16.0", "1e999", 1))
-    refuses(TopologyError, r"links\[0\]\[2\] must be a positive, .*, not inf", load_topology, path)
 
 
 NODES = '<node id="0"/><node id="1"/>'

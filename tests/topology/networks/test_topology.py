@@ -1,38 +1,44 @@
 """A topology numbers its links and ports as designed, and knows its measures."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree import Topology, TopologyError, dgx_a100, dragonfly
+from multitree import Topology, TopologyError, ring
 from multitree.topology.arrays import int32s
-from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
-from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
+from multitree.topology.families.registry import FAMILIES as REGISTERED
 from multitree.topology.networks.measures import smallest_cut
 from tests.refusals import refuses
-from tests.topology.graphs import random_topology, star, topologies
+from tests.topology.graphs import (
+    named,
+    random_switched_topology,
+    random_topology,
+    star,
+    topologies,
+)
 
-FAMILIES = [ring(2), ring(7), torus(4, 4), torus(3, 5), torus(2, 3, 4), mesh(4, 5), mesh(2, 3, 2)]
-FAMILIES += [hypercube(1), hypercube(4), fully_connected(5)]
-FAMILIES += [fat_tree(2, 3), kary_tree(3, 2), kary_tree(4, 2, 4), kary_tree(3, 1)]
-FAMILIES += [bigraph(1, 2), bigraph(2, 4), dgx2()]
-FAMILIES += [dgx_a100(2), dragonfly(2, 1, 2)]
+FAMILIES = named(
+    "ring:2 ring:7 torus:3x5 torus:2x3x4 mesh:4x5 mesh:2x3x2 hypercube:1 hypercube:4",
+    "full:5 fat_tree:2x3 kary_tree:3x2 kary_tree:4x2x4 kary_tree:3x1 bigraph:1x2 bigraph:2x4",
+    "dgx_a100:2 dragonfly:2x1x2",
+    *(" ".join(family.examples) for family in REGISTERED.values()),
+)
 
 
-def made_custom(topology):
-    figures = (topology.bandwidth_gbytes_per_s, topology.latency_ns)
-    return Topology("copy", topology.num_ranks, topology.num_switches, topology.links, *figures)
-
-
-@given(topologies())
+@given(topologies() | topologies(make=random_switched_topology))
 @settings(deadline=None, print_blob=True)
-def test_port_p_of_a_rank_is_its_pth_outgoing_link_by_id(topology):
-    for rank in range(topology.num_ranks):
-        outgoing = [link for link, (src, _) in enumerate(topology.links.tolist()) if src == rank]
-        assert topology.ports(rank).tolist() == outgoing
-        assert topology.degree[rank] == len(outgoing)
-        assert [topology.port_of_link(link) for link in outgoing] == list(range(len(outgoing)))
+def test_port_p_of_a_node_is_its_pth_outgoing_link_by_id(topology):
+    for node in range(topology.num_nodes):
+        outgoing = [link for link, (src, _) in enumerate(topology.links.tolist()) if src == node]
+        ports = list(range(len(outgoing)))
+        assert topology.ports(node).tolist() == outgoing
+        assert topology.num_ports[node] == topology.degree[node] == len(outgoing)
+        assert topology.link_ports[outgoing].tolist() == ports
+        assert [topology.port_of_link(link) for link in outgoing] == ports
+        assert [topology.link_at(node, port) for port in [*ports, len(ports)]] == [*outgoing, None]
 
 
 @given(topologies())
@@ -66,7 +72,7 @@ def test_distances_diameter_and_smallest_cut_are_those_of_networkx(topology):
 
 @pytest.mark.parametrize("topology", FAMILIES, ids=lambda topology: topology.name)
 def test_closed_forms_of_a_family_are_what_its_graph_says(topology):
-    copy = made_custom(topology)
+    copy = replace(topology, family="custom", dims=())
     assert topology.diameter == copy.diameter
     assert topology.min_cut == copy.min_cut == topology.least_degree
 

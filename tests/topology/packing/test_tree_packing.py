@@ -1,51 +1,32 @@
 """Packed trees span, load links within their share, and have a modulo schedule."""
 
+from itertools import pairwise
+
 import networkx
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multitree import ScheduleError, Topology, mesh, parse_topology, ring, torus
+from multitree import ScheduleError, mesh, parse_topology, ring, torus
 from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.packing.link_pairs import _speeds, link_pairs, neighbours_of, tree_count
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.negotiation import negotiated_trees
 from multitree.topology.packing.tree_packing import completed_trees, pack_trees
-from tests.topology.graphs import random_topology, topologies
+from tests.topology.graphs import both_ways, copy_of, one_way_ring, random_topology, topologies
+from tests.topology.oracles import check_packing
 
 
 def random_speeds(seed):
     """A random graph both ways, whose links are as fast as 24, 16, 12 or 4 GB/s."""
     plain = random_topology(seed, most_ranks=8)
     speeds = np.random.default_rng(seed).choice([24.0, 16.0, 12.0, 4.0], plain.num_links)
-    return Topology(f"speeds:{seed}", plain.num_ranks, 0, plain.links, speeds, 150.0)
+    return copy_of(plain, speeds)
 
 
 def networks():
     return topologies(both_directions=True) | st.builds(random_speeds, st.integers(0, 10**6))
-
-
-def check_packing(packing):
-    """Every tree spans from its root over links that join; no link carries more than it may."""
-    topology = packing.topology
-    ranks = np.arange(topology.num_ranks)
-    loads, heights = np.zeros(topology.num_links, int), []
-    for root, parents, links in zip(packing.roots, packing.parents, packing.links, strict=True):
-        others = ranks != root
-        assert parents[root] == links[root] == -1
-        assert (topology.links[links[others]] == np.stack([ranks, parents], 1)[others]).all()
-        at, height = ranks, 0
-        while (at != root).any() and height < topology.num_ranks:
-            at, height = np.where(at == root, root, parents[at]), height + 1
-        heights.append(height)
-        np.add.at(loads, links[others], 1)
-        np.add.at(loads, topology.reverse[links[others]], 1)
-    assert packing.heights.tolist() == heights and max(heights) < topology.num_ranks
-    assert (packing.link_loads == loads).all()
-    assert (loads * packing.slots <= packing.period).all()
-    for field in ("roots", "parents", "links", "slots"):
-        assert not getattr(packing, field).flags.writeable
 
 
 def check_timetable(found):
@@ -187,8 +168,8 @@ def test_a_timetable_is_near_the_longest_way_through_its_highest_tree():
 
 
 def test_a_pair_twice_as_fast_carries_twice_the_trees():
-    links = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
-    packing = pack_trees(Topology("x", 3, 0, links, [16, 16, 16, 16, 8, 8], 150.0))
+    triangle = [(0, 1), (1, 2), (2, 0)]
+    packing = pack_trees(both_ways("x", 3, 0, triangle, [16, 16, 16, 16, 8, 8]))
     check_packing(packing)
     assert packing.period * 5 == 4 * packing.num_trees
     assert packing.ratio_to_optimum == pytest.approx(1)
@@ -198,8 +179,7 @@ def test_a_pair_twice_as_fast_carries_twice_the_trees():
 
 
 def test_of_a_pair_the_slower_link_counts():
-    links = [[0, 1], [1, 0], [1, 2], [2, 1]]
-    packing = pack_trees(Topology("x", 3, 0, links, [16, 8, 16, 16], 150.0))
+    packing = pack_trees(both_ways("line", 3, 0, [(0, 1), (1, 2)], [16, 8, 16, 16]))
     assert packing.slots.tolist() == [2, 2, 1, 1] and packing.period == 2 * packing.num_trees
     assert packing.ratio_to_optimum == pytest.approx(1)
 
@@ -228,9 +208,8 @@ def test_the_same_seed_gives_the_same_trees_and_slots():
 def test_what_cannot_be_packed_is_refused():
     with pytest.raises(ScheduleError, match="must have no switches for trees of link pairs"):
         pack_trees(parse_topology("fat_tree:2x2"))
-    one_way = Topology("one way", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
     with pytest.raises(ScheduleError, match="'one way' must be joined by links with a reverse"):
-        pack_trees(one_way)
+        pack_trees(one_way_ring(3))
     with pytest.raises(ScheduleError, match="Number of trees must be at least 1, not 0"):
         pack_trees(mesh(2, 2), num_trees=0)
     with pytest.raises(ValueError, match="Slots of a hop must be at least 1, not 0"):
@@ -240,15 +219,7 @@ def test_what_cannot_be_packed_is_refused():
 def test_speeds_whose_common_multiple_is_beyond_64_bits_keep_their_proportions():
     """The first 25 primes: as many slots as that makes 2.3e36."""
     primes = [n for n in range(2, 98) if all(n % k for k in range(2, n))]
-    speeds = [960.0 / prime for prime in primes]
-    topology = Topology(
-        "line",
-        26,
-        0,
-        links=np.array([pair for k in range(25) for pair in ((k, k + 1), (k + 1, k))]),
-        bandwidth_gbytes_per_s=np.repeat(speeds, 2),
-        latency_ns=np.full(50, 150.0),
-    )
-    count = tree_count(link_pairs(topology), 26, num_trees=1)
+    speeds = np.repeat([960.0 / prime for prime in primes], 2)
+    pairs = link_pairs(both_ways("line", 26, 0, pairwise(range(26)), speeds))
     # A line has one spanning tree, which takes its slowest link in every period.
-    assert count == (1, int(link_pairs(topology).slots.max()))
+    assert tree_count(pairs, 26, num_trees=1) == (1, int(pairs.slots.max()))

@@ -13,18 +13,13 @@ from multitree.topology.collectives import COLLECTIVES, Op
 from multitree.topology.schedules.schedule import phase_of
 from multitree.topology.schedules.trees import SMALL_CHUNKS
 from tests.refusals import refuses
-from tests.topology.graphs import by_hand, topologies
+from tests.topology.graphs import by_hand, rows_of, topologies
 
 ARRAYS = ["flow_offsets", "step", "op", "flow", "src", "dst", "order"]
 ARRAYS += ["route_offsets", "route_links", "route_classes"]
 ENDS = "Route offsets must run from 0 to 24, not "
 TREES = "d26578deb2ace6813b8fd3e8a00852644061d5872b043be37ca5a88dc45da86c"
 RINGS = "aae046a8278cc441bf6ad9a0613249161e5429d6c9a6bad878ab8a9e7ee18c61"
-
-
-def rows_of(schedule):
-    columns = (schedule.step, schedule.op, schedule.flow, schedule.src, schedule.dst)
-    return np.stack(columns, axis=1)
 
 
 def made_of(rows, **changes):
@@ -123,12 +118,11 @@ def test_a_phase_is_the_rows_of_one_op_with_steps_from_0(collective):
 
 def test_a_phase_keeps_routes_of_several_links_together():
     whole = build_multitree(ring(3))
-    doubled = np.repeat(whole.route_links, np.where(whole.op == Op.GATHER, 2, 1))
     lengths = np.where(whole.op == Op.GATHER, 2, 1)
-    offsets = np.r_[0, np.cumsum(lengths)]
-    long = replace(
-        whole, route_offsets=offsets, route_links=doubled, route_classes=np.zeros_like(doubled)
-    )
+    routes = {"route_offsets": np.r_[0, np.cumsum(lengths)]}
+    routes["route_links"] = np.repeat(whole.route_links, lengths)
+    routes["route_classes"] = np.zeros(lengths.sum(), int)
+    long = replace(whole, **routes)
     gather = phase_of(long, "all_gather")
     assert np.diff(gather.route_offsets).tolist() == [2] * gather.num_transfers
     links = whole.route_links[whole.op == Op.GATHER]
@@ -155,9 +149,8 @@ def test_tree_height_is_that_of_the_tallest_tree():
     for algorithm, height in heights.items():
         assert build(torus(4, 4), algorithm).tree_height_hops == height
     gather = [[0, 1, 0, 0, 1], [1, 1, 0, 1, 2]]
-    assert (
-        made_of(gather, collective="broadcast", root=0, flow_offsets=[0, 1]).tree_height_hops == 2
-    )
+    broadcast = made_of(gather, collective="broadcast", root=0, flow_offsets=[0, 1])
+    assert broadcast.tree_height_hops == 2
     sums = [[0, 0, 0, 2, 1], [1, 0, 0, 1, 0]]
     assert made_of([*sums, [2, 1, 0, 0, 1], [2, 1, 0, 0, 2]]).tree_height_hops == 2
 
@@ -180,17 +173,14 @@ def test_the_hash_depends_on_everything_but_names():
             changed[-1] = 0 if changed[-1] else 1
         if field != "route_offsets":
             hashes.add(replace(made, **{field: changed}).hash)
-    fast = np.full(made.topology.num_links, 17.0)
-    for change in (
-        {"bandwidth_gbytes_per_s": fast},
-        {"latency_ns": fast},
-        {"links": made.topology.links[:, ::-1]},
-    ):
-        hashes.add(replace(made, topology=replace(made.topology, **change)).hash)
-    hashes.add(replace(made, collective="reduce_scatter").hash)
-    hashes.add(replace(made, collective="reduce", root=0).hash)
-    hashes.add(replace(made, collective="reduce", root=1).hash)
-    assert len(hashes) == 16
+    fast, turned = np.full(made.topology.num_links, 17.0), made.topology.links[:, ::-1]
+    networks = ({"bandwidth_gbytes_per_s": fast}, {"latency_ns": fast}, {"links": turned})
+    changes = [{"topology": replace(made.topology, **change)} for change in networks]
+    changes += [{"collective": "reduce_scatter"}]
+    changes += [{"collective": "reduce", "root": root} for root in (0, 1)]
+    changes += [{"num_waves": 2}, {"num_waves": 3}, {"num_waves": 3, "period": 2}]
+    hashes |= {replace(made, **change).hash for change in changes}
+    assert len(hashes) == 19
     renamed = replace(made.topology, name="other", family="custom", dims=())
     assert replace(made, algorithm="other", topology=renamed).hash == made.hash
 
@@ -278,16 +268,10 @@ def test_a_flow_of_two_roots_has_no_root_to_tell():
 
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 6])
 def test_the_height_of_a_chain_is_its_length(length):
-    chain = by_hand(
-        ring(9), [[rank, Op.GATHER, 0, rank, rank + 1] for rank in range(length)], "broadcast", 0
-    )
-    assert chain.tree_height_hops == length
+    chain = [[rank, Op.GATHER, 0, rank, rank + 1] for rank in range(length)]
+    assert by_hand(ring(9), chain, "broadcast", 0).tree_height_hops == length
     backwards = [[length - rank, Op.REDUCE, 0, rank + 1, rank] for rank in range(length)]
-    names = ("step", "op", "flow", "src", "dst")
-    columns = dict(zip(names, np.array(backwards[::-1]).T, strict=True))
-    links = chain.topology.reverse[chain.route_links[::-1]]
-    sums = replace(chain, collective="reduce", **columns, route_links=links)
-    assert sums.tree_height_hops == length
+    assert by_hand(ring(9), backwards, "reduce", 0).tree_height_hops == length
 
 
 def test_builders_refuse_unknown_names_and_roots():
