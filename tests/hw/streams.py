@@ -41,22 +41,38 @@ def put(ctx, interface, /, **values):
         ctx.set(getattr(interface, name), value)
 
 
+async def hand_over(ctx, port, moves, channel="", **values):
+    """Offer members of an interface, from a cycle of `moves` until they are taken; how many cycles.
+
+    `channel` is what the names of the handshake begin with.
+    """
+    clock, taken = Clock(ctx), False
+    while not next(moves):
+        await clock.tick()
+    put(ctx, port, **values, **{f"{channel}valid": 1})
+    while not taken:
+        (taken,) = await clock.tick(getattr(port, f"{channel}ready"))
+    put(ctx, port, **{f"{channel}valid": 0})
+    return clock.cycle
+
+
 async def send(ctx, port, payloads, moves, times=None):
     """Offer payloads in the cycles of `moves`, in order; an offer stays until it is taken.
 
     `times` gets the cycle in which each was taken.
     """
-    clock = Clock(ctx)
+    cycles = 0
     for payload in payloads:
-        while not next(moves):
-            await clock.tick()
-        put(ctx, port, payload=payload, valid=1)
-        taken = False
-        while not taken:
-            (taken,) = await clock.tick(port.ready)
+        cycles += await hand_over(ctx, port, moves, payload=payload)
         if times is not None:
-            times.append(clock.cycle - 1)
-        ctx.set(port.valid, 0)
+            times.append(cycles - 1)
+
+
+async def pulse(ctx, strobe, cycles=1):
+    """Hold a signal high for some cycles."""
+    ctx.set(strobe, 1)
+    await ctx.tick().repeat(cycles)
+    ctx.set(strobe, 0)
 
 
 async def receive(ctx, port, count, moves, times=None, into=None):
@@ -152,6 +168,13 @@ def _simulator(block, playing, num_critical, clocks):
     return simulator
 
 
+def run_without_clock(block, testbench):
+    """Simulate a block that has no clock until the testbench is done."""
+    simulator = Simulator(block)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
 def simulation(testbench):
     """A function of a block that plays a testbench (ctx, block, ...) and returns what it does."""
 
@@ -238,11 +261,11 @@ async def assert_no_path(ctx, block, inputs, outputs, *, held=(), cycles=200, se
         await ctx.tick()
 
 
-def assert_refused(make, error, message):
+def assert_refused(make, error, message, /, *given, **named):
     """Assert that a constructor raises an error with a message that matches."""
     with warnings.catch_warnings():
         # Nobody is meant to use what could not be made.
         warnings.simplefilter("ignore", UnusedElaboratable)
         with pytest.raises(error, match=message):
-            make()
+            make(*given, **named)
         gc.collect(1)

@@ -77,5 +77,4 @@ async def test_nobody_is_granted_twice_while_another_waits(ctx, arbiter, count):
 
 @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (2.0, TypeError), (True, TypeError)])
 def test_a_wrong_count_is_named(count, error):
-    message = rf"Count must be .*, not {count!r}"
-    assert_refused(lambda: RoundRobin(count=count), error, message)
+    assert_refused(RoundRobin, error, rf"Count must be .*, not {count!r}", count=count)

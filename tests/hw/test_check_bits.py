@@ -8,7 +8,6 @@ import pytest
 from amaranth import Cat, Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.sim import Simulator
 
 from multitree.hw.check_bits import (
     Checked,
@@ -20,7 +19,15 @@ from multitree.hw.check_bits import (
 )
 from multitree.hw.codes import check_columns, check_width
 from multitree.hw.stream import Fifo, QuickFifo, Register
-from tests.hw.streams import PATTERNS, assert_refused, go, run, seeded, send
+from tests.hw.streams import (
+    PATTERNS,
+    assert_refused,
+    go,
+    run,
+    run_without_clock,
+    seeded,
+    send,
+)
 
 WIDTHS = (1, 2, 9, 32, 54, 130, 155)
 
@@ -34,15 +41,10 @@ def stored_columns(width):
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("flips", [1, 2, 3])
 def test_no_one_two_or_three_flipped_bits_of_a_stored_word_are_taken_for_right(width, flips):
-    rng = random.Random(width)
+    # The code is linear: what flips do to the syndrome depends on no word.
     columns = stored_columns(width)
     patterns = np.array(list(combinations(range(len(columns)), flips)))
-    for word in (0, (1 << width) - 1, rng.getrandbits(width)):
-        bits = np.array([word >> k & 1 for k in range(width)])
-        check = np.bitwise_xor.reduce(np.where(bits, columns[:width], 0))
-        whole = np.bitwise_xor.reduce(np.where(bits, columns[:width], 0)) ^ check
-        assert whole == 0
-        assert (whole ^ np.bitwise_xor.reduce(columns[patterns], axis=1) != 0).all()
+    assert (np.bitwise_xor.reduce(columns[patterns], axis=1) != 0).all()
 
 
 def finds_exactly(patterns, rng, width, code_width, code_of, is_right):
@@ -63,9 +65,7 @@ def finds_exactly(patterns, rng, width, code_width, code_of, is_right):
         ctx.set(word, 0)
         assert ctx.get(code) == 0
 
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run_without_clock(m, bench)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -99,7 +99,7 @@ def test_a_parity_finds_odd_numbers_of_flips_and_all_flips_in_a_run_as_long_as_i
 
 def test_a_parity_has_eight_bits_and_fewer_for_narrow_words_but_two():
     assert [parity_width(width) for width in (1, 2, 5, 8, 9, 515)] == [2, 2, 5, 8, 8, 8]
-    assert_refused(lambda: parity_width(0), ValueError, "Width must be at least 1, not 0")
+    assert_refused(parity_width, ValueError, "Width must be at least 1, not 0", 0)
 
 
 def test_each_check_bit_has_about_as_many_bits_to_add():
@@ -115,8 +115,8 @@ def test_a_word_of_32_bits_has_seven_check_bits_and_a_flit_of_16_bytes_eleven():
 
 
 def test_words_without_a_bit_are_refused():
-    assert_refused(lambda: check_width(0), ValueError, "Width must be at least 1, not 0")
-    assert_refused(lambda: check_width(1.5), TypeError, "Width must be an integer, not 1.5")
+    assert_refused(check_width, ValueError, "Width must be at least 1, not 0", 0)
+    assert_refused(check_width, TypeError, "Width must be an integer, not 1.5", 1.5)
 
 
 WIDTH = 16
@@ -138,10 +138,8 @@ def struck(queue):
         def elaborate(self, platform):
             m = Module()
             m.submodules.inner = inner = self._inner
+            wiring.connect(m, wiring.flipped(self.i), inner.i)
             m.d.comb += [
-                inner.i.valid.eq(self.i.valid),
-                inner.i.payload.eq(self.i.payload),
-                self.i.ready.eq(inner.i.ready),
                 self.o.valid.eq(inner.o.valid),
                 self.o.payload.eq(inner.o.payload ^ self.flips),
                 inner.o.ready.eq(self.o.ready),

@@ -75,7 +75,7 @@ def test_an_instance_is_reset_by_its_domain_and_by_what_resets_the_blocks_around
 def test_two_kinds_of_block_with_one_name_are_refused():
     message = "A name of equal components must be used once, not twice: 'top.counter'"
     block = Counters(2, names=("counter", "counter"))
-    assert_refused(lambda: generate(block, name="top"), ValueError, message)
+    assert_refused(generate, ValueError, message, block, name="top")
 
 
 def test_the_text_of_a_design_holds_each_module_once():

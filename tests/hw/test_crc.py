@@ -4,10 +4,9 @@ import zlib
 
 import pytest
 from amaranth import Const, Module, Signal
-from amaranth.sim import Simulator
 
 from multitree.hw.crc import CRC32_INIT, _common_sums, _effects, crc32_step
-from tests.hw.streams import assert_refused, run, seeded
+from tests.hw.streams import assert_refused, run, run_without_clock, seeded
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -43,9 +42,7 @@ def test_what_is_built_and_what_is_emulated_are_the_same_function(num_bytes):
             ctx.set(inputs, pattern)
             assert ctx.get(same), f"{pattern:x}"
 
-    simulator = Simulator(m)
-    simulator.add_testbench(bench)
-    simulator.run()
+    run_without_clock(m, bench)
 
 
 @pytest.mark.parametrize(("width", "share"), [(32, 0.67), (136, 0.5)])
@@ -60,8 +57,6 @@ def test_sums_in_common_take_half_the_tables_that_each_bit_alone_would(width, sh
 def test_widths_that_are_no_whole_bytes_and_states_of_other_widths_are_refused():
     for width in (0, 7, 33):
         message = f"CRC data must be of whole bytes, not {width} bits"
-        assert_refused(
-            lambda width=width: crc32_step(Signal(32), Signal(width)), ValueError, message
-        )
+        assert_refused(crc32_step, ValueError, message, Signal(32), Signal(width))
     message = "CRC state must be of 32 bits, not 31"
-    assert_refused(lambda: crc32_step(Signal(31), Signal(8)), ValueError, message)
+    assert_refused(crc32_step, ValueError, message, Signal(31), Signal(8))

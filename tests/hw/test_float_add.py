@@ -164,4 +164,4 @@ def test_maxima_by_hand(a, b, larger):
     ],
 )
 def test_a_wrong_width_is_named(change, message):
-    assert_refused(lambda: FloatAdder(**FP32 | change), ValueError, message)
+    assert_refused(FloatAdder, ValueError, message, **FP32 | change)

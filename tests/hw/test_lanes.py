@@ -122,21 +122,16 @@ def test_the_random_pairs_reach_every_kind_of_sum(bench, dtype, width):
 
 
 @pytest.mark.parametrize(
-    ("flit_bytes", "error"), [(0, ValueError), (6, ValueError), (16.0, TypeError)]
+    ("change", "error", "message"),
+    [
+        ({"flit_bytes": 0}, ValueError, "Flit bytes must be .*, not 0"),
+        ({"flit_bytes": 6}, ValueError, "Flit bytes must be .*, not 6"),
+        ({"flit_bytes": 16.0}, TypeError, "Flit bytes must be .*, not 16.0"),
+        ({"stages": 3}, ValueError, "Stages must be .*, not 3"),
+        ({"stages": 7}, ValueError, "Stages must be .*, not 7"),
+        ({"dtypes": ()}, ValueError, "Dtypes must be some of .*, not "),
+        ({"dtypes": ("int32",)}, ValueError, "Dtypes must be some of .*, not "),
+    ],
 )
-def test_a_wrong_size_is_named(flit_bytes, error):
-    message = rf"Flit bytes must be .*, not {flit_bytes!r}"
-    assert_refused(lambda: LaneUnit(flit_bytes=flit_bytes), error, message)
-
-
-@pytest.mark.parametrize("stages", [3, 7])
-def test_stages_that_there_are_not_are_refused(stages):
-    message = f"Stages must be .*, not {stages}"
-    assert_refused(lambda: LaneUnit(flit_bytes=4, stages=stages), ValueError, message)
-
-
-@pytest.mark.parametrize("dtypes", [(), ("int32",)])
-def test_a_unit_without_a_type_is_refused(dtypes):
-    assert_refused(
-        lambda: LaneUnit(flit_bytes=4, dtypes=dtypes), ValueError, "Dtypes must be some of .*, not "
-    )
+def test_a_wrong_size_is_named(change, error, message):
+    assert_refused(LaneUnit, error, message, **{"flit_bytes": 4} | change)

@@ -1,19 +1,17 @@
 """Tests of ages, and of the choice of the oldest in turns among equals."""
 
 import pytest
-from amaranth import Module, Signal
 
 from multitree.hw.arbiter import Ages, OldestFirst
-from tests.hw.streams import assert_refused, put, run, seeded, simulation, simulation_of
+from tests.hw.streams import (
+    assert_refused,
+    put,
+    run_without_clock,
+    seeded,
+    simulation,
+    simulation_of,
+)
 from tests.hw.test_arbiter import reference as turns
-
-
-def clocked(block):
-    """A combinational block next to something that has a clock."""
-    m = Module()
-    m.submodules.block = block
-    m.d.sync += Signal(name="ticks").eq(1)
-    return m
 
 
 def is_older(a, b):
@@ -32,12 +30,11 @@ def test_older_is_the_lower_sequence_in_the_nearer_half_and_then_the_lower_step(
             ages = [((base + rng.randrange(-2, 3)) % 256, rng.randrange(3)) for _ in range(count)]
             for place, (sequence, step) in enumerate(ages):
                 ctx.set(block.ages[place], {"sequence": sequence, "step": step * 0x4001})
-            await ctx.tick()
             for place, age in enumerate(ages):
                 wanted = sum(is_older(other, age) << k for k, other in enumerate(ages))
                 assert ctx.get(block.older[place]) == wanted
 
-    run(clocked(block), drive)
+    run_without_clock(block, drive)
 
 
 def test_no_two_are_older_than_each_other_at_any_distance():
@@ -47,12 +44,11 @@ def test_no_two_are_older_than_each_other_at_any_distance():
         for sequence in range(256):
             ctx.set(block.ages[0], {"sequence": sequence, "step": 1})
             ctx.set(block.ages[1], {"sequence": 7, "step": 1})
-            await ctx.tick()
             older = ctx.get(block.older[0]), ctx.get(block.older[1])
             later = 0 < (sequence - 7) % 256 < 128
             assert older == ((0, 0) if sequence == 7 else (2, 0) if later else (0, 1))
 
-    run(clocked(block), drive)
+    run_without_clock(block, drive)
 
 
 @simulation
@@ -107,4 +103,4 @@ async def test_somebody_is_granted_where_each_has_an_older_one(ctx, block):
 @pytest.mark.parametrize("block", [Ages, OldestFirst])
 @pytest.mark.parametrize(("count", "error"), [(0, ValueError), (2.0, TypeError)])
 def test_a_wrong_count_is_named(block, count, error):
-    assert_refused(lambda: block(count=count), error, rf"Count must be .*, not {count!r}")
+    assert_refused(block, error, rf"Count must be .*, not {count!r}", count=count)

@@ -19,23 +19,17 @@ def test_each_reader_gets_its_data_in_order_and_an_offer_stays_until_it_is_taken
 
     def asks(number, channel):
         async def process(ctx):
-            moves, outstanding = go("often", f"{stall} {number}"), list(asked[number])
+            moves, left, offers = go("often", f"{stall} {number}"), list(asked[number]), False
             while len(got[number]) < 60:
-                pending = 60 - len(outstanding) - len(got[number])
-                wants = bool(outstanding) and pending < DEPTH // 2 and next(moves)
-                while wants:
-                    put(ctx, channel, address=outstanding[0], valid=1)
-                    values = await ctx.tick().sample(
-                        channel.ready, channel.data_valid, channel.data
-                    )
-                    ready, valid, data = values[2:]
-                    got[number].extend([data] if valid else [])
-                    if ready:
-                        outstanding.pop(0)
-                        wants = False
-                ctx.set(channel.valid, 0)
-                *_, valid, data = await ctx.tick().sample(channel.data_valid, channel.data)
+                pending = 60 - len(left) - len(got[number])
+                offers = offers or (bool(left) and pending < DEPTH // 2 and next(moves))
+                put(ctx, channel, valid=offers, address=left[0] if offers else 0)
+                values = channel.ready, channel.data_valid, channel.data
+                _, _, ready, valid, data = await ctx.tick().sample(*values)
                 got[number].extend([data] if valid else [])
+                if offers and ready:
+                    left.pop(0)
+                    offers = False
 
         return process
 

@@ -7,7 +7,7 @@ import pytest
 from multitree.hw.axi.bursts import AxiReader, BurstBuilder, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature, AxiWriteSignature
 from tests.hw.axi.axi import DECERR, SLVERR, read_slave
-from tests.hw.streams import PATTERNS, assert_refused, go, put, run, simulation_of
+from tests.hw.streams import PATTERNS, assert_refused, go, hand_over, put, run, simulation_of
 
 SIZES = {"address_width": 12, "flit_bytes": 16}
 PAGE_FLITS = 256
@@ -24,17 +24,13 @@ def addresses(seed, count=150):
     return result[:count]
 
 
-def read(reader, wanted, *, stall="never", seed=0, cycles=None):
-    """Ask for flits; returns (data, error) of every answer, and its cycle in `cycles`."""
-    channel, answers, moves = reader.channel, [], go(stall, f"{seed} client")
+def read(reader, wanted, *, client="never", seed=0, cycles=None, **slave):
+    """Ask for flits of a slave; returns (data, error) of every answer, its cycle in `cycles`."""
+    channel, answers, moves = reader.channel, [], go(client, f"{seed} client")
 
     async def ask(ctx):
         for address in wanted:
-            while not next(moves):
-                await ctx.tick()
-            put(ctx, channel, valid=1, address=address)
-            await ctx.tick().until(channel.ready)
-            ctx.set(channel.valid, 0)
+            await hand_over(ctx, channel, moves, address=address)
 
     async def take(ctx):
         cycle = 0
@@ -48,31 +44,30 @@ def read(reader, wanted, *, stall="never", seed=0, cycles=None):
                     cycles.append(cycle)
             cycle += 1
 
-    return ask, take, answers
+    behind = read_slave(reader.bus, MEMORY, flit_bytes=16, seed=seed, **slave)
+    run(reader, ask, take, background=[behind])
+    return answers
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stall_client", PATTERNS)
-@pytest.mark.parametrize("stall_bus", PATTERNS)
+@pytest.mark.parametrize("client", PATTERNS)
+@pytest.mark.parametrize("bus", PATTERNS)
 @pytest.mark.parametrize(("gather_cycles", "latency"), [(0, 1), (3, 5), (15, 40)])
-def test_every_read_is_answered_in_order(stall_client, stall_bus, gather_cycles, latency):
-    seed = f"{stall_client} {stall_bus} {gather_cycles}"
+def test_every_read_is_answered_in_order(client, bus, gather_cycles, latency):
+    seed = f"{client} {bus} {gather_cycles}"
     wanted, bursts = addresses(seed), []
     reader = AxiReader(**SIZES, depth=9, gather_cycles=gather_cycles)
-    ask, take, answers = read(reader, wanted, stall=stall_client, seed=seed)
-    slave = {"latency": latency, "stall": stall_bus, "seed": seed, "bursts": bursts}
-    run(reader, ask, take, background=[read_slave(reader.bus, MEMORY, flit_bytes=16, **slave)])
+    slave = {"latency": latency, "stall": bus, "bursts": bursts}
+    answers = read(reader, wanted, client=client, seed=seed, **slave)
     assert answers == [(MEMORY[address], 0) for address in wanted]
     assert [flit for _, flits in bursts for flit in flits] == wanted
 
 
-def stream(count, *, depth, latency, gather_cycles, stall="never"):
+def stream(count, *, depth, gather_cycles, **slave):
     """Cycles of the answers and bursts of consecutive reads without a pause."""
     cycles, bursts = [], []
     reader = AxiReader(**SIZES, depth=depth, gather_cycles=gather_cycles)
-    ask, take, _ = read(reader, range(count), cycles=cycles)
-    slave = {"latency": latency, "stall": stall, "bursts": bursts}
-    run(reader, ask, take, background=[read_slave(reader.bus, MEMORY, flit_bytes=16, **slave)])
+    read(reader, range(count), cycles=cycles, bursts=bursts, **slave)
     return cycles, bursts
 
 
@@ -112,15 +107,8 @@ async def test_never_more_reads_are_in_flight_than_the_depth(ctx, reader):
 
 @pytest.mark.parametrize("response", [1, SLVERR, DECERR])
 def test_a_response_that_is_not_okay_is_an_error_beside_its_data(response):
-    reader = AxiReader(**SIZES, depth=9)
-    ask, take, answers = read(reader, range(20, 40))
     wrong = {25: response, 39: response}
-    run(
-        reader,
-        ask,
-        take,
-        background=[read_slave(reader.bus, MEMORY, flit_bytes=16, wrong=wrong.items())],
-    )
+    answers = read(AxiReader(**SIZES, depth=9), range(20, 40), wrong=wrong)
     assert answers == [(MEMORY[flit], int(flit in wrong)) for flit in range(20, 40)]
 
 
@@ -153,12 +141,12 @@ def test_wrong_sizes_are_named():
         ("flit_bytes", "16", TypeError),
         ("address_width", 0, ValueError),
     ):
-        sizes = {**SIZES, "gather_cycles": 3, name: value}
-        label = name.replace("_", " ").capitalize()
-        assert_refused(
-            lambda sizes=sizes: BurstBuilder(**sizes), error, rf"{label} must be .*, not {value!r}"
-        )
-    assert_refused(lambda: AxiReader(**SIZES, depth=0), ValueError, "Depth must be")
+        message = rf"{name.replace('_', ' ').capitalize()} must be .*, not {value!r}"
+        sizes = SIZES | {"gather_cycles": 3, name: value}
+        assert_refused(BurstBuilder, error, message, **sizes)
+    assert_refused(AxiReader, ValueError, "Depth must be", **SIZES, depth=0)
+    odd = SIZES | {"flit_bytes": 24, "depth": 4}
+    assert_refused(AxiReader, ValueError, "Data bytes must be a power", **odd)
     for signature in (AxiSignature, AxiReadSignature, AxiWriteSignature):
         for address_width, data_bytes, message in (
             (0, 16, "Address width must be from 1 to 64, not 0"),
@@ -167,6 +155,4 @@ def test_wrong_sizes_are_named():
             (16, 24, "Data bytes must be a power of two, not 24"),
         ):
             sizes = {"address_width": address_width, "data_bytes": data_bytes}
-            assert_refused(lambda make=signature, sizes=sizes: make(**sizes), ValueError, message)
-    odd = {**SIZES, "flit_bytes": 24}
-    assert_refused(lambda: AxiReader(**odd, depth=4), ValueError, "Data bytes must be a power")
+            assert_refused(signature, ValueError, message, **sizes)

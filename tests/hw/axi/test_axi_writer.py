@@ -5,7 +5,7 @@ import pytest
 from multitree.hw.axi.bursts import AxiWriter
 from tests.hw.axi.axi import DECERR, SLVERR, write_slave
 from tests.hw.axi.test_axi_reader import PAGE_FLITS, SIZES, addresses
-from tests.hw.streams import PATTERNS, assert_refused, go, put, run, simulation_of
+from tests.hw.streams import PATTERNS, assert_refused, go, hand_over, put, run, simulation_of
 
 
 def word(number):
@@ -13,19 +13,15 @@ def word(number):
     return number << 64 | 0xC0DE
 
 
-def write(writer, memory, wanted, *, stall="never", seed=0, acks=None):
-    """Processes that write, and that hold every acknowledgement against memory."""
-    channel, moves = writer.channel, go(stall, f"{seed} client")
+def write(writer, memory, wanted, *others, client="never", seed=0, acks=None, **slave):
+    """Write to a slave, beside other testbenches, and hold each acknowledgement against memory."""
+    channel, moves = writer.channel, go(client, f"{seed} client")
     taken = []
 
     async def ask(ctx):
         for number, address in enumerate(wanted):
-            while not next(moves):
-                await ctx.tick()
-            put(ctx, channel, valid=1, address=address, data=word(number))
-            await ctx.tick().until(channel.ready)
+            await hand_over(ctx, channel, moves, address=address, data=word(number))
             taken.append(address)
-            ctx.set(channel.valid, 0)
 
     async def check(ctx):
         cycle, acked = 0, 0
@@ -40,48 +36,34 @@ def write(writer, memory, wanted, *, stall="never", seed=0, acks=None):
                     acks.append(cycle)
             cycle += 1
 
-    return ask, check
+    behind = write_slave(writer.bus, memory, flit_bytes=16, seed=seed, **slave)
+    run(writer, ask, check, *others, background=[behind])
 
 
 @pytest.mark.slow
 @pytest.mark.dear
-@pytest.mark.parametrize("stall_client", PATTERNS)
-@pytest.mark.parametrize("stall_bus", PATTERNS)
+@pytest.mark.parametrize("client", PATTERNS)
+@pytest.mark.parametrize("bus", PATTERNS)
 @pytest.mark.parametrize(
     ("gather_cycles", "latency", "waits_for"), [(0, 1, None), (3, 5, "aw"), (15, 40, "w")]
 )
 def test_every_write_is_in_memory_when_it_is_acknowledged(
-    stall_client, stall_bus, gather_cycles, latency, waits_for
+    client, bus, gather_cycles, latency, waits_for
 ):
-    seed = f"{stall_client} {stall_bus} {gather_cycles}"
+    seed = f"{client} {bus} {gather_cycles}"
     wanted, memory, bursts = addresses(seed), {}, []
     writer = AxiWriter(**SIZES, depth=24, gather_cycles=gather_cycles)
-    slave = write_slave(
-        writer.bus,
-        memory,
-        flit_bytes=16,
-        latency=latency,
-        stall=stall_bus,
-        seed=seed,
-        waits_for=waits_for,
-        bursts=bursts,
-    )
-    run(
-        writer,
-        *write(writer, memory, wanted, stall=stall_client, seed=seed),
-        background=[slave],
-    )
+    slave = {"latency": latency, "stall": bus, "waits_for": waits_for, "bursts": bursts}
+    write(writer, memory, wanted, client=client, seed=seed, **slave)
     assert memory == {address: word(number) for number, address in enumerate(wanted)}
     assert [flit for _, flits in bursts for flit in flits] == wanted
 
 
-def stream(count, *, depth, latency, gather_cycles, stall="never"):
+def stream(count, *, depth, gather_cycles, **slave):
     """Bursts, cycles of beats and of acknowledgements of consecutive writes without a pause."""
-    memory, bursts, beats, acks = {}, [], [], []
+    bursts, beats, acks = [], [], []
     writer = AxiWriter(**SIZES, depth=depth, gather_cycles=gather_cycles)
-    seen = {"latency": latency, "stall": stall, "bursts": bursts, "beats": beats}
-    slave = write_slave(writer.bus, memory, flit_bytes=16, **seen)
-    run(writer, *write(writer, memory, range(count), acks=acks), background=[slave])
+    write(writer, {}, range(count), acks=acks, bursts=bursts, beats=beats, **slave)
     return bursts, beats, acks
 
 
@@ -118,10 +100,8 @@ async def test_never_more_writes_are_in_flight_than_the_depth(ctx, writer, depth
 
 @pytest.mark.parametrize("response", [1, SLVERR, DECERR])
 def test_an_error_comes_before_the_first_acknowledgement_of_its_burst(response):
-    writer, memory, errors = AxiWriter(**SIZES, depth=24, gather_cycles=3), {}, []
-    memory.update({address: word(99) for address in range(24)})
-    ask, _ = write(writer, memory, range(24))
-    slave = {"wrong": [(8, response)], "latency": 6}
+    writer, errors = AxiWriter(**SIZES, depth=24, gather_cycles=3), []
+    memory = {address: word(99) for address in range(24)}
 
     async def watch(ctx):
         acks = 0
@@ -132,8 +112,7 @@ def test_an_error_comes_before_the_first_acknowledgement_of_its_burst(response):
             errors.extend([acks] if error else [])
         assert acks == 24
 
-    background = [write_slave(writer.bus, memory, flit_bytes=16, **slave)]
-    run(writer, ask, watch, background=background)
+    write(writer, memory, range(24), watch, wrong={8: response}, latency=6)
     assert errors == [8]
     assert {flit for flit, data in memory.items() if data == word(99)} == {8, 9, 10, 11}
 
@@ -148,7 +127,8 @@ async def test_a_response_to_nothing_is_an_error_and_no_acknowledgement(ctx, wri
 
 
 def test_wrong_sizes_are_named():
-    assert_refused(lambda: AxiWriter(**SIZES, depth=2), ValueError, "Depth must be at least 3")
-    assert_refused(
-        lambda: AxiWriter(**SIZES, depth=4, gather_cycles=-1), ValueError, "Gather cycles must be"
-    )
+    for wrong, message in (
+        ({"depth": 2}, "Depth must be at least 3"),
+        ({"depth": 4, "gather_cycles": -1}, "Gather cycles must be"),
+    ):
+        assert_refused(AxiWriter, ValueError, message, **SIZES, **wrong)

@@ -1,12 +1,12 @@
 """Tests of the register map and of what is written from it."""
 
 import shutil
-import subprocess
 
 import pytest
 
 from multitree.hw.export.register_formats import markdown
 from multitree.hw.export.register_map import Field, Register, RegisterMap, Window, c_header
+from tests.programs import start
 
 VALUES = (("NONE", 0, 'Not "late".'), ("LATE", 1 << 23, "Late."))
 FIELDS = (Field("done", 0, 1, "Done."), Field("code", 8, 24, "Cause | origin.", VALUES))
@@ -52,16 +52,13 @@ def test_the_c_header_compiles_and_says_what_the_map_says(tmp_path):
         "DEVICE_PORT_SENT_OFFSET": 0,
         "DEVICE_PORT_LOW_OFFSET": 4,
     }
-    lines = [
-        '#include "device.h"',
-        '#include "device.h"',
-        "#define OR_VALUE(name, number, text) | (number + 0 * sizeof(text))",
-    ]
+    lines = 2 * ['#include "device.h"']
+    lines += ["#define OR_VALUE(name, number, text) | (number + 0 * sizeof(text))"]
     for number, (name, value) in enumerate(wanted.items()):
         lines.append(f"typedef char check_{number}[({name} == {value}u) ? 1 : -1];")
     (tmp_path / "check.c").write_text("\n".join([*lines, ""]))
     command = [compiler, "-x", "c", "-Wall", "-Werror", "-fsyntax-only", "check.c"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    start(*command, folder=tmp_path)
     assert c_header(MAP).count("#define DEVICE_") == len(wanted) + 1  # and the guard
 
 

@@ -68,14 +68,8 @@ def read_register(node):
     """The register that the compiler found, as this project declares one."""
     assert (node.size, node.get_property("accesswidth")) == (4, 32)
     fields = tuple(
-        Field(
-            field.inst_name,
-            field.lsb,
-            field.width,
-            field.get_property("desc") or "",
-            values_of(field),
-        )
-        for field in by_lsb(node.fields())
+        Field(f.inst_name, f.lsb, f.width, f.get_property("desc") or "", values_of(f))
+        for f in by_lsb(node.fields())
     )
     (access,) = set(map(access_of, node.fields()))
     description = node.get_property("desc") or ""
@@ -107,14 +101,9 @@ def test_every_window_is_an_array_of_its_words(declared, compiled):
         (count,) = node.array_dimensions
         description = node.get_property("desc")
         place = base, node.array_stride, count, len(words)
-        named = (
-            ()
-            if words[0].name == "word_0"
-            else tuple(
-                dataclasses.replace(word, address=word.address - base, fields=()) for word in words
-            )
-        )
-        found.append(Window(node.inst_name, *place, access, description, named))
+        named = [dataclasses.replace(w, address=w.address - base, fields=()) for w in words]
+        registers = () if words[0].name == "word_0" else tuple(named)
+        found.append(Window(node.inst_name, *place, access, description, registers))
     assert found == sorted(declared.windows, key=lambda window: window.base)
 
 

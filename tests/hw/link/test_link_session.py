@@ -6,7 +6,7 @@ from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkSession
 from tests.hw.link.wires import Line, listener, talker
-from tests.hw.streams import put, run, seeded, simulation_of
+from tests.hw.streams import pulse, put, run, seeded, simulation_of
 
 CREDITS = 6
 
@@ -69,9 +69,7 @@ async def test_all_credits_are_back_after_a_reset_whatever_was_in_flight(
 
     await ctx.tick().repeat(line.come_up_cycles)
     assert await offer(credits_lost, CREDITS + 1) == credits_lost
-    ctx.set(line.resets[who], 1)
-    await ctx.tick().repeat(2)
-    ctx.set(line.resets[who], 0)
+    await pulse(ctx, line.resets[who], 2)
     await ctx.tick().repeat(2 * line.come_up_cycles)
     assert await offer(100, 100) == CREDITS
 
@@ -173,9 +171,7 @@ async def test_each_end_that_was_up_comes_up_with_another_epoch_and_a_reset_whil
     epochs = []
     for waits in ((line.come_up_cycles,), (6, 1, 1), (1,)):
         for wait in waits:
-            ctx.set(line.resets[0], 1)
-            await ctx.tick().repeat(4)
-            ctx.set(line.resets[0], 0)
+            await pulse(ctx, line.resets[0], 4)
             await ctx.tick().repeat(wait)
         await ctx.tick().repeat(line.come_up_cycles)
         assert ctx.get(line.ends[0].up) and ctx.get(line.ends[1].up)

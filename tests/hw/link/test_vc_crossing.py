@@ -8,7 +8,7 @@ from multitree.hw.codes import PERIOD_CYCLES
 from multitree.hw.link.crossing import LinkCrossing, crossing_depth
 from multitree.hw.link.port import LinkPort
 from tests.hw.link.crossing import DOMAINS, FAR, FLIT_BYTES, NEAR
-from tests.hw.link.wires import FAULTS, message, offer, plain
+from tests.hw.link.wires import FAULTS, message, offer, plain, take
 from tests.hw.streams import run, seeded
 
 DEPTH = 6
@@ -54,15 +54,10 @@ def listener(end, domain, got, wanted, rng, shut):
         while got != wanted:
             others = all(got[vc] == wanted[vc] for vc in range(num_vcs) if vc not in shut)
             goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in range(num_vcs)]
-            for o, ready in zip(end.o, goes, strict=True):
-                ctx.set(o.ready, ready)
-            streams = [value for o in end.o for value in (o.valid, o.payload)]
-            _, _, *now = await ctx.tick(domain).sample(*streams)
-            for vc, ready in enumerate(goes):
-                valid, unit = now[2 * vc : 2 * vc + 2]
-                if valid and ready:
-                    got[vc] += plain([unit])
-                    assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
+            flits, _ = await take(ctx, end.o, goes, domain=domain)
+            for vc, taken in enumerate(flits):
+                got[vc] += plain(taken)
+                assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
         for o in end.o:
             ctx.set(o.ready, 0)
 
@@ -81,14 +76,12 @@ def exchange(rng, num_vcs, periods, shut=()):
 
     def watcher(domain):
         lost = link.crossing.tx_lost if domain == NEAR else link.crossing.link_rx_lost
-        strobes = [lost, *(getattr(link.ends[domain], name) for name in FAULTS)]
+        strobes = {name: getattr(link.ends[domain], name) for name in FAULTS} | {"lost": lost}
 
         async def watch(ctx):
-            async for _, _, *now in ctx.tick(domain).sample(*strobes):
+            async for _, _, *now in ctx.tick(domain).sample(*strobes.values()):
                 wrong.extend(
-                    (domain, name)
-                    for name, strobe in zip(("lost", *FAULTS), now, strict=True)
-                    if strobe
+                    (domain, name) for name, seen in zip(strobes, now, strict=True) if seen
                 )
 
         return watch

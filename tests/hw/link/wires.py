@@ -37,10 +37,14 @@ def delay(m, source, target, cycles):
     m.d.comb += target.eq(source)
 
 
-def join(m, near, far, cycles, *, back_cycles=None):
-    """Wires of some cycles from one transmitting end to a receiving one, and back for credits."""
+def join(m, near, far, cycles, *, back_cycles=None, flips=0):
+    """Wires of some cycles from one transmitting end to a receiving one, and back for credits.
+
+    What flips is exclusive-ored to the payload.
+    """
     for name in FORWARD:
-        delay(m, getattr(near, name), getattr(far, name), cycles)
+        sent = near.payload ^ flips if name == "payload" else getattr(near, name)
+        delay(m, sent, getattr(far, name), cycles)
     delay(m, far.credit, near.credit, cycles if back_cycles is None else back_cycles)
 
 
@@ -95,6 +99,16 @@ def message(rng, size, *, flit_bytes=FLIT_BYTES, head=None):
 def plain(units):
     """Kind and payload of flits."""
     return [{"kind": unit.kind, "payload": unit.payload} for unit in units]
+
+
+async def take(ctx, streams, ready, *others, domain="sync"):
+    """For a cycle be ready for some streams: flits of each, one or none, and what others were."""
+    for o, is_ready in zip(streams, ready, strict=True):
+        ctx.set(o.ready, is_ready)
+    offered = [value for o in streams for value in (o.valid, o.payload)]
+    _, _, *now = await ctx.tick(domain).sample(*offered, *others)
+    offers = zip(now[0::2], now[1::2], ready, strict=False)
+    return [[flit] if valid and taken else [] for valid, flit, taken in offers], now[len(offered) :]
 
 
 async def offer(ctx, port, flits, moves, seed=0, times=None, domain="sync"):
@@ -187,23 +201,19 @@ async def received(ctx, receiver, units, *, epoch=1, up=lambda cycle: 1, late=Fa
     """
     got, credits, errors, shown = [[] for _ in receiver.o], [0] * len(receiver.o), Counter(), []
     link, control = receiver.link, receiver.control
-    strobes = [getattr(receiver, name) for name in ERRORS]
     values = [link.credit, control.valid, control.kind, control.epoch, control.payload]
-    streams = [value for o in receiver.o for value in (o.valid, o.ready, o.payload)]
+    values += [getattr(receiver, name) for name in ERRORS]
     ctx.set(receiver.epoch, epoch)
     for cycle, unit in enumerate([*units, *[None] * (2 * len(units) + 8 if late else 8)]):
         ctx.set(receiver.up, up(cycle))
         put(ctx, link, **{"valid": unit is not None} | (unit or {}))
-        for o in receiver.o:
-            ctx.set(o.ready, not late or cycle >= len(units) + 4)
-        _, _, *now = await ctx.tick().sample(*values, *strobes, *streams)
-        credit, valid, *report = now[:5]
-        shown += [tuple(report)] if valid else []
-        errors.update(name for name, strobe in zip(ERRORS, now[5:], strict=False) if strobe)
+        ready = [not late or cycle >= len(units) + 4] * len(receiver.o)
+        flits, (credit, valid, *now) = await take(ctx, receiver.o, ready, *values)
+        shown += [tuple(now[:3])] if valid else []
+        errors.update(name for name, strobe in zip(ERRORS, now[3:], strict=True) if strobe)
         for vc, queue in enumerate(got):
             credits[vc] += credit >> vc & 1
-            valid, ready, flit = now[5 + len(ERRORS) + 3 * vc :][:3]
-            queue += plain([flit]) if valid and ready else []
+            queue += plain(flits[vc])
     return got, shown, errors, credits
 
 
@@ -242,19 +252,15 @@ def listener(line, k, rng, got):
     async def process(ctx):
         was_up, chance = 0, 0.7
         faults = [getattr(end, name) for name in FAULTS]
-        streams = [value for o in end.o for value in (o.valid, o.ready, o.payload.payload)]
         while True:
-            for o in end.o:
-                ctx.set(o.ready, rng.random() < chance)
-            _, _, up, *now = await ctx.tick().sample(end.up, *faults, *streams)
-            assert not any(now[: len(FAULTS)]), "a fault on sound wires"
+            ready = [rng.random() < chance for _ in end.o]
+            flits, (up, *now) = await take(ctx, end.o, ready, end.up, *faults)
+            assert not any(now), "a fault on sound wires"
             if was_up and not up:
                 got[k].append([])
                 chance = rng.choice([0.1, 0.7, 1.0])
-            for vc in range(len(end.o)):
-                valid, ready, payload = now[len(FAULTS) + 3 * vc :][:3]
-                if valid and ready:
-                    got[k][-1].append((vc, payload >> 10, payload & 0x3FF))
+            for vc, taken in enumerate(flits):
+                got[k][-1] += [(vc, flit.payload >> 10, flit.payload & 0x3FF) for flit in taken]
             was_up = up
 
     return process

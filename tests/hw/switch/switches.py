@@ -58,6 +58,16 @@ def expected(queues):
     return outputs
 
 
+def flits_of(out):
+    """Kind and payload of what came out, without the cycles."""
+    return {place: [(kind, payload) for _, kind, payload in came] for place, came in out.items()}
+
+
+def numbers_of(out, place, kinds=tuple(Kind)):
+    """Numbers of the messages of flits, of some kinds, that came out of one place."""
+    return [payload >> 36 for _, kind, payload in out[place] if kind in kinds]
+
+
 def whole(flits):
     """Cut what came out of one virtual channel into messages; fails where two are mixed."""
     messages = []

@@ -1,6 +1,7 @@
 """A switch between neighbours: links, latency, credits, and faults that cross it."""
 
 import functools
+import itertools
 
 import pytest
 from amaranth import Module, ResetInserter, Signal
@@ -12,9 +13,17 @@ from multitree.hw.link.port import LinkPort
 from multitree.hw.switch.faults import SwitchFault
 from multitree.hw.switch.switch import Switch
 from multitree.nic.driver.faults import FaultCode
-from tests.hw.link.wires import join, offer
-from tests.hw.streams import go, put, run, seeded
-from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, forwarded, head, message
+from tests.hw.link.wires import join, offer, take
+from tests.hw.streams import go, pulse, put, run, seeded
+from tests.hw.switch.switches import (
+    FLIT_BYTES,
+    LAYOUT,
+    expected,
+    flits_of,
+    forwarded,
+    head,
+    message,
+)
 from tests.hw.switch.switches import traffic as draw
 
 NUM_PORTS, NUM_VCS, NUMBER = 3, 2, 77
@@ -40,21 +49,9 @@ class Network(wiring.Component):
         m.d.comb += switch.number.eq(NUMBER)
         for port, end in self.ends.items():
             m.submodules[f"end_{port}"] = ResetInserter(self.resets[port])(end)
-            link = switch.link[port]
+            link, flips = switch.link[port], self.broken if port == 0 else 0
             join(m, link.tx, end.rx, self._latency_cycles)
-            if port == 0:
-                # A wire that can change the lowest bit of what comes in.
-                changed = end.tx.signature.create()
-                for name in end.tx.signature.members:
-                    value = getattr(end.tx, name)
-                    if name == "credit":
-                        m.d.comb += value.eq(changed.credit)
-                    else:
-                        m.d.comb += getattr(changed, name).eq(value)
-                m.d.comb += changed.payload.eq(end.tx.payload ^ self.broken)
-                join(m, changed, link.rx, self._latency_cycles)
-            else:
-                join(m, end.tx, link.rx, self._latency_cycles)
+            join(m, end.tx, link.rx, self._latency_cycles, flips=flips)
         return m
 
 
@@ -81,39 +78,24 @@ def play(net, queues, script=None, *, cycles=400, ready="never", times=None, lat
         async def process(ctx):
             await ctx.tick().repeat(COME_UP_CYCLES)
             flits = [units(queues.get((port, vc), [])) for vc in range(NUM_VCS)]
-            await offer(
-                ctx, end, flits, go("never", 0), seed=port, times=times.setdefault(port, [])
-            )
+            went = times.setdefault(port, [])
+            await offer(ctx, end, flits, go("never", 0), seed=port, times=went)
 
         return process
 
-    async def monitor(ctx):
-        ends = net.ends.items()
-        moves = {(port, vc): go(ready, f"{port} {vc}") for port, _ in ends for vc in range(NUM_VCS)}
-        streams = [value for _, end in ends for o in end.o for value in (o.valid, o.payload)]
-        received_fault = [
-            value for _, end in ends for value in (end.fault_received, end.received_fault)
-        ]
-        cycle = -COME_UP_CYCLES
-        while True:
-            goes = {place: next(move) for place, move in moves.items()}
-            for port, end in ends:
-                for vc, o in enumerate(end.o):
-                    ctx.set(o.ready, goes[port, vc])
-            _, _, *now = await ctx.tick().sample(*streams, *received_fault)
-            values = iter(now)
-            for port, _ in ends:
-                for vc in range(NUM_VCS):
-                    valid, unit = next(values), next(values)
-                    if valid and goes[port, vc]:
+    def receiver(port, end):
+        async def process(ctx):
+            moves = [go(ready, f"{port} {vc}") for vc in range(NUM_VCS)]
+            faults = end.fault_received, end.received_fault
+            for cycle in itertools.count(-COME_UP_CYCLES):
+                flits, (fault, word) = await take(ctx, end.o, [*map(next, moves)], *faults)
+                for vc, taken in enumerate(flits):
+                    for unit in taken:
                         got.setdefault((port, vc), []).append((cycle, unit.kind, unit.payload))
-            heard.extend(
-                (port, word)
-                for port, _ in ends
-                for strobe, word in [(next(values), next(values))]
-                if strobe
-            )
-            cycle += 1
+                if fault:
+                    heard.append((port, word))
+
+        return process
 
     async def drive(ctx):
         for port in late:
@@ -125,13 +107,9 @@ def play(net, queues, script=None, *, cycles=400, ready="never", times=None, lat
             await script(ctx)
         await ctx.tick().repeat(cycles)
 
-    senders = [sender(port, end) for port, end in net.ends.items()]
-    run(net, drive, background=[monitor, *senders], keep=True)
+    ends = [process(*each) for process in (receiver, sender) for each in net.ends.items()]
+    run(net, drive, background=ends, keep=True)
     return got, heard
-
-
-def plain(got):
-    return {place: [(kind, payload) for _, kind, payload in came] for place, came in got.items()}
 
 
 def fault_record(code, port, number=NUMBER):
@@ -153,7 +131,7 @@ def test_messages_cross_the_switch_whole_and_a_port_without_a_link_harms_nobody(
     got, heard = play(net, queues, cycles=250, ready="seldom")
     wanted = expected(queues)
     assert not heard and set(got) == set(wanted)
-    for place, came in plain(got).items():
+    for place, came in flits_of(got).items():
         sent = [flit for flits in wanted[place].values() for one in flits for flit in one]
         assert sorted(came, key=repr) == sorted(sent, key=repr)
 
@@ -166,7 +144,7 @@ def test_from_link_to_link_is_five_cycles():
     came = [cycle for cycle, _, _ in got[2, 1]]
     # One cycle to the first link, the wires, the switch, the wires, three to the far end's stream.
     assert came == [cycle + 1 + latency_cycles + 5 + latency_cycles + 3 for cycle in went]
-    assert plain(got)[2, 1] == forwarded(flits)
+    assert flits_of(got)[2, 1] == forwarded(flits)
 
 
 @pytest.mark.slow
@@ -186,20 +164,18 @@ def fault(ctx, net):
 
 
 def test_a_route_to_nowhere_is_named_with_its_port_and_reported_to_all():
-    net, ends = network(), []
+    net = network()
     queues = {(1, 0): [message(head((1, 0)), 2), message(head((0, 0), number=2), 2)]}
 
     async def script(ctx):
         await ctx.tick().repeat(60)
-        ends.append(fault(ctx, net))
-        ends.append(ctx.get(net.switch.origin))
+        assert fault(ctx, net) == (SwitchFault.ROUTE, 1)
+        assert ctx.get(net.switch.origin) == NUMBER | SwitchFault.ROUTE << 16 | 1 << 24
 
     got, heard = play(net, queues, script, cycles=1)
-    assert ends == [(SwitchFault.ROUTE, 1), NUMBER | SwitchFault.ROUTE << 16 | 1 << 24]
-    assert sorted(heard) == [
-        (port, fault_record(SwitchFault.ROUTE, 1)) for port in range(NUM_PORTS)
-    ]
-    assert plain(got)[0, 0] == forwarded(queues[1, 0][1])
+    record = fault_record(SwitchFault.ROUTE, 1)
+    assert sorted(heard) == [(port, record) for port in range(NUM_PORTS)]
+    assert flits_of(got)[0, 0] == forwarded(queues[1, 0][1])
 
 
 def test_a_fault_that_a_neighbour_tells_is_reported_to_all_others_once():
@@ -214,9 +190,7 @@ def test_a_fault_that_a_neighbour_tells_is_reported_to_all_others_once():
         assert fault(ctx, net) == (SwitchFault.PEER_FAULT, 2)
         assert ctx.get(net.switch.origin) == 0xABCDEF | 1 << 24
         # Not again to one that comes up later: two neighbours would tell each other for ever.
-        ctx.set(net.resets[0], 1)
-        await ctx.tick()
-        ctx.set(net.resets[0], 0)
+        await pulse(ctx, net.resets[0])
 
     _, heard = play(net, {}, script, cycles=COME_UP_CYCLES)
     assert sorted(heard) == [(0, 0xABCDEF), (1, 0xABCDEF)]
@@ -233,21 +207,18 @@ def test_a_link_lost_with_a_message_on_it_is_reported_and_the_rest_goes_on(reset
 
     async def script(ctx):
         await ctx.tick().repeat(30)
-        ctx.set(net.resets[reset], 1)
-        await ctx.tick().repeat(2)
-        ctx.set(net.resets[reset], 0)
+        await pulse(ctx, net.resets[reset], 2)
         await ctx.tick().repeat(2 * COME_UP_CYCLES)
         assert fault(ctx, net) == (SwitchFault.PEER_RESET, reset)
         assert ctx.get(net.switch.up) == 7
 
     got, heard = play(net, queues, script, cycles=30)
     others = 0 if reset == 2 else 2
-    assert plain(got)[others, 1] == forwarded(queues[1, 1][0])
+    assert flits_of(got)[others, 1] == forwarded(queues[1, 1][0])
     # Also the one that was reset, as soon as it is up.
-    assert sorted(heard) == [
-        (port, fault_record(SwitchFault.PEER_RESET, reset)) for port in range(3)
-    ]
-    assert not any(kind == Kind.TAIL for kind, _ in plain(got)[2, 0])
+    record = fault_record(SwitchFault.PEER_RESET, reset)
+    assert sorted(heard) == [(port, record) for port in range(NUM_PORTS)]
+    assert not any(kind == Kind.TAIL for kind, _ in flits_of(got)[2, 0])
 
 
 def test_a_head_waits_for_a_link_that_has_not_been_up_yet():
@@ -259,16 +230,14 @@ def test_a_head_waits_for_a_link_that_has_not_been_up_yet():
         await ctx.tick().repeat(COME_UP_CYCLES)
 
     got, heard = play(net, {(0, 1): [flits]}, script, cycles=30, late=(2,))
-    assert plain(got) == {(2, 1): forwarded(flits)} and not heard
+    assert flits_of(got) == {(2, 1): forwarded(flits)} and not heard
 
 
 def test_a_neighbour_that_is_reset_with_nothing_on_its_links_is_no_fault():
     net = network()
 
     async def script(ctx):
-        ctx.set(net.resets[1], 1)
-        await ctx.tick()
-        ctx.set(net.resets[1], 0)
+        await pulse(ctx, net.resets[1])
         await ctx.tick().repeat(COME_UP_CYCLES)
         assert fault(ctx, net) == (SwitchFault.NONE, 0) and ctx.get(net.switch.up) == 7
         assert ctx.get(net.switch.origin) == 0
@@ -286,15 +255,13 @@ def test_a_wrong_flit_is_named_and_its_message_holds_up_nobody():
 
     async def script(ctx):
         await ctx.tick().repeat(6)
-        ctx.set(net.broken, 1)
-        await ctx.tick()
-        ctx.set(net.broken, 0)
+        await pulse(ctx, net.broken)
         await ctx.tick().repeat(100)
         assert fault(ctx, net) == (SwitchFault.LINK_CHECK, 0)
 
     got, heard = play(net, queues, script, cycles=1)
     assert [word for _, word in heard] == [fault_record(SwitchFault.LINK_CHECK, 0)] * 3
-    second = [(kind, payload) for kind, payload in plain(got)[2, 0] if payload >> 36 == 2]
+    second = [(kind, payload) for kind, payload in flits_of(got)[2, 0] if payload >> 36 == 2]
     assert second == 3 * forwarded(queues[1, 0][0])
 
 
@@ -305,8 +272,7 @@ def test_faults_of_one_name_have_one_number_in_switch_and_interface():
 @pytest.mark.slow
 def test_the_verilog_of_a_switch_is_the_same_each_time():
     sizes = {"num_vcs": 2, "flit_bytes": FLIT_BYTES, "depth": 4, "submessage_flits": 4}
-    texts = [
-        generate(Switch(num_ports=2, **sizes, **LAYOUT), name="multitree_switch") for _ in range(2)
-    ]
+    switches = [Switch(num_ports=2, **sizes, **LAYOUT) for _ in range(2)]
+    texts = [generate(switch, name="multitree_switch") for switch in switches]
     assert texts[0] == texts[1]
     assert "output link_1_tx_valid;\n" in texts[0] and "input [1:0] link_0_tx_credit;" in texts[0]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.hw.streams import PATTERNS, seeded
+from tests.hw.streams import PATTERNS, pulse, seeded
 from tests.hw.switch.switches import traffic
 from tests.hw.switch.test_switch import NUM_PORTS, NUM_VCS, fault, network, play
 
@@ -31,9 +31,7 @@ def test_a_fault_has_the_same_name_and_is_reported_to_the_linked_ports_just_so(r
 
         async def script(ctx, net=net):
             await ctx.tick().repeat(30)
-            ctx.set(net.resets[reset], 1)
-            await ctx.tick().repeat(40)
-            ctx.set(net.resets[reset], 0)
+            await pulse(ctx, net.resets[reset], 40)
             await ctx.tick().repeat(100)
             reported.append(fault(ctx, net))
 
