@@ -1,9 +1,7 @@
 """The wheel works alone: built, installed elsewhere, run from another folder."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -11,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import start
 from tests.repository import ROOT
 
-# Nothing of this clone is found by a path that was set for it.
-BARE = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 FIRST_STEP = """
 import numpy as np
 import multitree
@@ -28,11 +25,8 @@ with multitree.Communicator(multitree.torus(2, 2), algorithm="multitree", engine
 
 
 def run(*command, folder):
-    """Run a command and return what it prints; what it complains about goes into the failure."""
-    words = [str(part) for part in command]
-    done = subprocess.run(words, cwd=folder, env=BARE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    """What a command prints that finds nothing of this clone by a path that was set for it."""
+    return start("env", "-u", "PYTHONPATH", *command, folder=folder).stdout
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +61,12 @@ def complete(wheel, tmp_path_factory):
     venv = tmp_path_factory.mktemp("complete") / "venv"
     run(sys.executable, "-m", "venv", venv, folder=venv.parent)
     python = venv / "bin" / "python"
-    command = (python, "-m", "pip", "install", "--quiet", f"{wheel}[cocotb]")
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=BARE)
-    if done.returncode and "No matching distribution found" in done.stderr:
-        pytest.skip("pip finds no index here that has what the extra needs")
-    assert done.returncode == 0, done.stdout + done.stderr
+    try:
+        run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cocotb]", folder=venv.parent)
+    except AssertionError as error:
+        if "No matching distribution found" in str(error):
+            pytest.skip("pip finds no index here that has what the extra needs")
+        raise
     return python.parent
 
 

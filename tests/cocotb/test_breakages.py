@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +10,8 @@ from multitree.nic.driver.config import MODULE_NAME, Config
 from multitree.nic.interface import Interface
 from multitree.sim.cocotb.simulators import missing
 from multitree.sim.emulator.library import cached_verilog
-from tests.benches import BENCH, bench_module
+from tests.benches import BENCH, bench_module, ran
+from tests.programs import python
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +79,8 @@ ROW = {
 
 
 @pytest.fixture
-def measured(monkeypatch):
-    """The measurement, of rows that are given."""
+def measured(monkeypatch, capsys):
+    """Exit status and JSON of the measurement, of rows that are given."""
     module, rows = bench_module("cocotb_speed"), []
 
     class Pool:
@@ -97,22 +96,23 @@ def measured(monkeypatch):
 
     def run(*given):
         rows[:] = [ROW | row for row in given]
-        monkeypatch.setattr(sys, "argv", ["", "--runs", ",".join("x/y" for _ in given), "--json"])
-        return module.main()
+        runs = ",".join("x/y" for _ in given)
+        status, printed = ran(module, monkeypatch, capsys, "--runs", runs, "--json")
+        return status, json.loads(printed)
 
     return run
 
 
-def test_verilator_is_held_against_icarus_on_one_network_only(measured, capsys):
+def test_verilator_is_held_against_icarus_on_one_network_only(measured):
     fast = {"simulator": "verilator", "cycles_per_cpu_second": 450.0}
     for others, ratio in (([fast], 1.5), ([fast | {"topology": "ring:3"}], None), ([], None)):
-        assert measured({}, *others) == 0
-        assert json.loads(capsys.readouterr().out)["verilator_over_icarus"] == ratio
+        status, found = measured({}, *others)
+        assert (status, found["verilator_over_icarus"]) == (0, ratio)
 
 
-def test_a_memory_that_is_wrong_is_reported(measured, capsys):
-    assert measured({}, {"exact": False}) == 1
-    assert not json.loads(capsys.readouterr().out)["good"]
+def test_a_memory_that_is_wrong_is_reported(measured):
+    status, found = measured({}, {"exact": False})
+    assert (status, found["good"]) == (1, False)
 
 
 @pytest.mark.long
@@ -120,11 +120,7 @@ def test_a_memory_that_is_wrong_is_reported(measured, capsys):
 def test_a_network_is_measured_on_each_simulator(simulator):
     if lack := missing(simulator):
         pytest.skip(lack)
-    command = ["cocotb_speed.py", "--runs", f"ring:2/{simulator}", "--size", "64"]
-    done = subprocess.run(
-        [sys.executable, *command], cwd=BENCH, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = python(BENCH / "cocotb_speed.py", "--runs", f"ring:2/{simulator}", "--size", "64")
     name, on, *numbers, exact = done.stdout.strip().splitlines()[-1].split()
     assert (name, on, exact) == ("ring:2", simulator, "yes")
     cycles, run, speed, build, memory = (float(cell.replace(",", "")) for cell in numbers)

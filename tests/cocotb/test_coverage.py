@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from multitree.sim.cocotb.coverage import Coverage, Group
-from multitree.sim.emulator.verilator import verilator_home, why_not
+from multitree.sim.emulator.verilator import verilator_home
 from tests.cocotb.code_coverage import HEADER, LEAST, Run, count_toggles_right, judge, report
 from tests.cocotb.coverage_exclusions import Exclusion, read_exclusions, settle
 from tests.cocotb.coverage_netlist import Netlist
 from tests.cocotb.coverage_points import Point, by_module, read_points, share, unreached
+from tests.emulation import needs_rtl
 
 
 def pair():
@@ -187,9 +188,8 @@ def test_the_report_has_figures_before_and_after_exclusions_and_what_is_missed(n
     assert "| 1 | 2 | top | toggle a[2] |" in printed
 
 
+@needs_rtl
 def test_verilators_count_of_a_wide_signal_is_put_right():
-    if why_not():
-        pytest.skip(why_not())
     text = (verilator_home() / "include" / HEADER).read_text()
     assert count_toggles_right(text).count("j < VL_EDATASIZE &&") == text.count("j < width - i")
 

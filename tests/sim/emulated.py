@@ -48,6 +48,11 @@ def emulate(schedule, buffers, *, model=None, made=None, **options):
         return checked(session, schedule, buffers, **options)
 
 
+def sums(schedule, num_elements, *, num_collectives=1, seed=0, **options):
+    """The same of normal numbers."""
+    return emulate(schedule, normals(schedule, num_elements, num_collectives, seed=seed), **options)
+
+
 def switched(topology):
     """What a session asks for interfaces and switches that most tests on shared links have."""
     types = emulated_dtypes("float32")

@@ -17,6 +17,11 @@ def both_ways(name, num_ranks, num_switches, pairs, bandwidth=16.0, latency=150.
     return Topology(name, num_ranks, num_switches, links, bandwidth, latency)
 
 
+def pair(bandwidth=16.0, latency=150.0):
+    """Two ranks; bandwidths and latencies are of all links, or of the one from rank 0 first."""
+    return both_ways("pair", 2, 0, [(0, 1)], bandwidth, latency)
+
+
 def one_way_ring(num_ranks):
     """A ring whose link r leads from rank r to the next one, and none back."""
     links = [[rank, (rank + 1) % num_ranks] for rank in range(num_ranks)]

@@ -1,9 +1,6 @@
 """Waveforms: FST files, compressed by code of ours, tell the same as VCD files."""
 
 import ctypes
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +8,14 @@ import pytest
 
 from multitree import LinkModel, ring, sim
 from multitree.nic.driver.commands import HostOp
-from multitree.sim.emulator.verilator import Waveform, why_not
+from multitree.sim.emulator.verilator import Waveform
+from tests.emulation import needs_rtl
+from tests.programs import python, start
 from tests.sim.emulator import probe
 from tests.sim.emulator.probe import do, probe_network
 from tests.topology.test_file_io import contents, file_limit
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+pytestmark = needs_rtl
 
 SEED = 11
 HEADER = Path(sim.__path__[0]) / "emulator" / "fst_compression.h"
@@ -66,7 +65,7 @@ def compression(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lz4")
     (folder / "program.cpp").write_text(PROGRAM)
     command = ["g++", "-std=c++17", "-shared", "-fPIC", f"-I{HEADER.parent}", "program.cpp"]
-    subprocess.run([*command, "-o", "program.so"], cwd=folder, check=True)
+    start(*command, "-o", "program.so", folder=folder)
     return ctypes.CDLL(str(folder / "program.so"))
 
 
@@ -124,9 +123,7 @@ def fst_blocks(data):
 def test_vcd_and_fst_dump_every_rank_and_exactly_the_window(tmp_path):
     text = dump(tmp_path, "vcd").decode()
     times = [int(line[1:]) for line in text.splitlines() if line.startswith("#")]
-    assert (times[0], times[-1]) == (10_000, 10_000 + 500 * (len(times) - 1)) and times[
-        -1
-    ] < 300_000
+    assert times[0] == 10_000 and times[-1] == 10_000 + 500 * (len(times) - 1) < 300_000
     assert "$scope module rank_0 $end" in text and "$scope module rank_1 $end" in text
     blocks = dict(fst_blocks(dump(tmp_path, "fst")))
     header, hierarchy = blocks[0], blocks[6]
@@ -150,10 +147,8 @@ UNMAPPED_AT_ONCE = "glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=512"
 @pytest.mark.parametrize("kind", ["vcd", "fst"])
 def test_a_second_waveform_of_a_process_needs_nothing_of_the_first(tmp_path, kind):
     dump(tmp_path, kind)  # compiled under another allocator, g++ would be slow
-    environment = os.environ | {"GLIBC_TUNABLES": UNMAPPED_AT_ONCE}
-    command = [sys.executable, "-c", TWO_DUMPS, str(tmp_path), kind]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr) == (0, "")
+    run = python("-c", TWO_DUMPS, tmp_path, kind, GLIBC_TUNABLES=UNMAPPED_AT_ONCE)
+    assert run.stderr == ""
 
 
 @pytest.mark.slow

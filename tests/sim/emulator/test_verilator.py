@@ -11,8 +11,7 @@ from multitree.nic.driver.faults import DeviceError
 from multitree.sim.emulator import verilator
 from multitree.sim.emulator.verilator import build_library, why_not
 from multitree.sim.native_build import cache_folder
-
-needs_tools = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+from tests.emulation import needs_rtl
 
 VERILOG = (
     "module counter(input clk, output reg [7:0] n); always @(posedge clk) n <= n + STEP; endmodule"
@@ -52,7 +51,7 @@ def count(step, cycles, say=lambda _: None):
 
 
 @pytest.mark.slow
-@needs_tools
+@needs_rtl
 def test_a_library_is_compiled_once_per_content(empty_cache):
     said = []
     first, found = count(3, 5, said.append)
@@ -64,7 +63,7 @@ def test_a_library_is_compiled_once_per_content(empty_cache):
 
 
 @pytest.mark.slow
-@needs_tools
+@needs_rtl
 def test_a_tool_that_fails_is_one_sentence_and_leaves_nothing(empty_cache):
     before = libraries()
     with pytest.raises(DeviceError, match=r"^verilator_bin failed while compiling the network: "):
@@ -109,17 +108,16 @@ def test_a_library_depends_on_everything_that_goes_into_it(monkeypatch):
         return Path(kind)
 
     monkeypatch.setattr(verilator, "cached", cached)
-    build_library("a", {"x.cpp": "b"}, top="c")
-    build_library("a", {"x.cpp": "b"}, top="c")
-    build_library("A", {"x.cpp": "b"}, top="c")
-    build_library("a", {"x.cpp": "B"}, top="c")
-    build_library("a", {"X.cpp": "b"}, top="c")
-    build_library("a", {"x.cpp": "b"}, top="C")
-    build_library("a", {"x.cpp": "b"}, top="c", waveform="vcd")
-    build_library("a", {"x.cpp": "b"}, top="c", waveform="fst")
-    build_library("a", {"x.cpp": "b"}, top="c", waveform="fst", ports_only=True)
+    usual = {"verilog": "a", "sources": {"x.cpp": "b"}, "top": "c"}
+    build_library(**usual)
+    for changes in (
+        *({}, {"verilog": "A"}, {"sources": {"x.cpp": "B"}}, {"sources": {"X.cpp": "b"}}),
+        *({"top": "C"}, {"waveform": "vcd"}, {"waveform": "fst"}),
+        {"waveform": "fst", "ports_only": True},
+    ):
+        build_library(**usual | changes)
     monkeypatch.setattr(verilator, "compiler_version", lambda: "13.1")
-    build_library("a", {"x.cpp": "b"}, top="c")
+    build_library(**usual)
     monkeypatch.setattr(importlib.metadata, "version", lambda _: "5.50.0")
-    build_library("a", {"x.cpp": "b"}, top="c")
+    build_library(**usual)
     assert keys[0] == keys[1] and len(set(keys)) == len(keys) - 1

@@ -9,7 +9,7 @@ from multitree import DeviceError, ScheduleError, build, fat_tree, mesh, torus, 
 from multitree.sim.faults.injection import FailedMemory, MemoryChannel, StuckMemory
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for
-from tests.sim.emulated import emulate, normals
+from tests.sim.emulated import sums
 
 # Interfaces as those of kinds of tests/sim/exact/test_engine.py: they share a library.
 MODEL = LinkModel(dependency="submessage", forward_flits=32, buffer_flits=512)
@@ -19,10 +19,9 @@ JITTER = MemoryTiming(extra_cycles=80, stall_percent=30, seed=3)
 each_timing = pytest.mark.parametrize("timing", [None, JITTER], ids=["steady", "jitter"])
 
 
-def run(schedule, num_elements, *, model=MODEL, timing=None, num_collectives=1, **options):
-    """Traces of exact sums."""
-    buffers = normals(schedule, num_elements, num_collectives, seed=num_elements)
-    return emulate(schedule, buffers, model=model, made={"memory_timing": timing}, **options)
+def run(schedule, num_elements, *, timing=None, **options):
+    options = {"model": MODEL, "made": {"memory_timing": timing}} | options
+    return sums(schedule, num_elements, seed=num_elements, **options)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from multitree.nic.driver.table import compile_table
 from multitree.sim.faults.injection import DeadNode, MemoryChannel, StuckMemory
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.lowering import unrolled
-from tests.sim.emulated import emulate, normals
+from tests.sim.emulated import sums
 
 MODEL = LinkModel(dependency="submessage")
+run = partial(sums, model=MODEL)
 
 
 def in_waves(topology, num_waves, period):
@@ -22,12 +24,6 @@ def in_waves(topology, num_waves, period):
     schedule = replace(build_multitree(topology), num_waves=num_waves, period=period)
     verify(schedule)
     return schedule
-
-
-def run(schedule, num_elements, *, num_collectives=1, model=MODEL, **options):
-    """Traces of exact sums."""
-    buffers = normals(schedule, num_elements, num_collectives)
-    return emulate(schedule, buffers, model=model, **options)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Bounds on runs, sizes of interfaces, and traces made of the messages seen."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -140,13 +141,21 @@ def messages(*rows):
     return events
 
 
+def arrivals(sent):
+    """All of some messages between two ranks, nine cycles after they were sent."""
+    return [(cycle + 9, 1 - rank, *what, 0) for cycle, rank, *what, _ in sent]
+
+
+REDUCES = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3)]
+GATHERS = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
+
+
 def test_a_trace_finds_each_transfer_of_each_collective_among_the_messages():
     schedule = build_multitree(ring(2))
-    first = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3), (30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
-    second = [(cycle + 100, *rest) for cycle, *rest in first]
-    arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in first + second]
+    sent = REDUCES + GATHERS
+    sent += [(cycle + 100, *rest) for cycle, *rest in sent]
     start, done = np.array([[2, 3], [90, 90]]), np.array([[50, 60], [150, 160]])
-    turns = turns_of([schedule] * 2, messages(*first, *second), messages(*arrived))
+    turns = turns_of([schedule] * 2, messages(*sent), messages(*arrivals(sent)))
     one, two = (
         trace_of(schedule, schedule, 7, *each) for each in zip(turns, start, done, strict=True)
     )
@@ -163,47 +172,36 @@ def test_messages_that_are_not_the_schedule_s_are_an_error():
         trace_of(schedule, schedule, 7, (none, none), np.zeros(2, int), np.ones(2, int))
 
 
+def missing(sent, came, **waves):
+    """What is said of an all-reduce of two ranks of whose messages some have come in."""
+    schedule = replace(build_multitree(ring(2)), **waves)
+    return first_missing([schedule], messages(*sent), messages(*arrivals(came)))
+
+
 def test_the_first_missing_message_is_the_one_that_others_wait_for():
-    schedule = build_multitree(ring(2))
-    reduces = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3)]
-    arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in reduces]
-    gathers = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
-
-    def missing(sent, came):
-        return first_missing([schedule], messages(*sent), messages(*came))
-
     assert missing([], []).startswith("Row 0") and "was not sent, although" in missing([], [])
-    assert missing(reduces[:1], arrived[:1]).startswith("Row 0")
-    assert missing(reduces[1:], arrived[1:]).startswith("Row 1")
+    assert missing(REDUCES[:1], REDUCES[:1]).startswith("Row 0")
+    assert missing(REDUCES[1:], REDUCES[1:]).startswith("Row 1")
     # Row 2 waits for row 0, which is on its way: only the latter can be to blame.
-    assert missing(reduces, []).startswith("Row 0") and "is not complete" in missing(reduces, [])
-    assert missing(reduces, arrived).startswith("Row 2")
-    assert missing(reduces + gathers[:1], arrived).startswith("Row 3")
-    everything = arrived + [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in gathers]
-    assert missing(reduces + gathers, everything) == ""
+    assert missing(REDUCES, []).startswith("Row 0") and "is not complete" in missing(REDUCES, [])
+    assert missing(REDUCES, REDUCES).startswith("Row 2")
+    assert missing(REDUCES + GATHERS[:1], REDUCES).startswith("Row 3")
+    assert missing(REDUCES + GATHERS, REDUCES + GATHERS) == ""
 
 
 def test_of_several_waves_the_first_missing_one_is_named():
     """Steps 0 and 1, two waves one step apart: the second REDUCE goes with the first GATHER."""
-    schedule = replace(build_multitree(ring(2)), num_waves=2, period=1)
-    reduces = [(10, 0, 0, 0, 1, 4), (12, 1, 0, 0, 0, 3)]
-    gathers = [(30, 0, 0, 1, 0, 3), (33, 1, 0, 1, 1, 4)]
-
-    def missing(sent, came, schedule=schedule):
-        arrived = [(c + 9, 1 - r, p, o, f, 0) for c, r, p, o, f, _ in came]
-        return first_missing([schedule], messages(*sent), messages(*arrived))
-
-    assert " of wave 0 was not sent" in missing([], [])
-    assert missing(reduces, reduces).startswith("Row 0")
-    assert " of wave 1 was not sent" in missing(reduces, reduces)
-    both, wave = 2 * reduces + gathers, reduces + gathers
-    assert missing(both, wave).startswith("Row 0")
-    assert missing(both, wave).endswith("of wave 1 was sent, and is not complete")
-    assert missing(both, both).startswith("Row 2") and " of wave 1 was not" in missing(both, both)
-    assert missing(both + gathers, both).endswith("of wave 1 was sent, and is not complete")
-    assert missing(both + gathers, both + gathers) == ""
-    later = replace(schedule, period=2)
-    assert missing(both, reduces, later).startswith("Row 2"), "before wave 1 of row 0"
+    of_two = partial(missing, num_waves=2, period=1)
+    assert " of wave 0 was not sent" in of_two([], [])
+    assert of_two(REDUCES, REDUCES).startswith("Row 0")
+    assert " of wave 1 was not sent" in of_two(REDUCES, REDUCES)
+    both, wave = 2 * REDUCES + GATHERS, REDUCES + GATHERS
+    assert of_two(both, wave).startswith("Row 0")
+    assert of_two(both, wave).endswith("of wave 1 was sent, and is not complete")
+    assert of_two(both, both).startswith("Row 2") and " of wave 1 was not" in of_two(both, both)
+    assert of_two(both + GATHERS, both).endswith("of wave 1 was sent, and is not complete")
+    assert of_two(both + GATHERS, both + GATHERS) == ""
+    assert of_two(both, REDUCES, period=2).startswith("Row 2"), "before wave 1 of row 0"
 
 
 @pytest.mark.parametrize(

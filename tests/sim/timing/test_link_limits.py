@@ -11,12 +11,9 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 from multitree.sim.timing.sizing import config_for, link_limits
 from tests.emulation import needs_rtl
+from tests.topology.graphs import pair
 
 NUM_FLITS = 200_000
-
-
-def pair(bandwidth, latency):
-    return Topology("pair", 2, 0, [[0, 1], [1, 0]], bandwidth, latency)
 
 
 def with_links(topology, **changes):

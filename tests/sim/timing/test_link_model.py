@@ -6,12 +6,9 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Topology, TopologyError, parse_topology, torus
+from multitree import LinkModel, TopologyError, parse_topology, torus
 from tests.refusals import refuses
-
-
-def two_ranks(bandwidth, latency):
-    return Topology("pair", 2, 0, [[0, 1], [1, 0]], bandwidth, latency)
+from tests.topology.graphs import pair
 
 
 def test_the_defaults_are_one_flit_per_cycle_and_150_cycles():
@@ -22,21 +19,21 @@ def test_the_defaults_are_one_flit_per_cycle_and_150_cycles():
 
 
 def test_latency_cycles_are_rounded_up_and_at_least_one():
-    topology = two_ranks([16.0, 16.0], [0.01, 100.5])
+    topology = pair(latency=[0.01, 100.5])
     assert LinkModel().latency_cycles(topology).tolist() == [1, 101]
-    slow = LinkModel(clock_ghz=0.5).latency_cycles(two_ranks([8.0] * 2, [3.0, 4.0]))
+    slow = LinkModel(clock_ghz=0.5).latency_cycles(pair(8.0, [3.0, 4.0]))
     assert slow.tolist() == [2, 2]
     # 50 * 1.1 is a little more than 55 in binary, but 55 cycles all the same.
-    assert LinkModel(clock_ghz=1.1).latency_cycles(two_ranks([1.6] * 2, [50.0] * 2))[0] == 55
+    assert LinkModel(clock_ghz=1.1).latency_cycles(pair(1.6, 50.0))[0] == 55
 
 
 def test_a_slow_link_takes_a_flit_every_few_cycles():
-    topology = two_ranks([16.0, 5.0], [1.0, 1.0])
+    topology = pair([16.0, 5.0])
     assert LinkModel().cycles_per_flit(topology).tolist() == [1.0, 3.2]
 
 
 def test_a_link_faster_than_a_port_takes_what_the_port_sends():
-    fast = two_ranks([25.0, 64.0], [1.0, 1.0])
+    fast = pair([25.0, 64.0])
     assert LinkModel().cycles_per_flit(fast).tolist() == [1.0, 1.0]
     assert LinkModel(clock_ghz=2.0).cycles_per_flit(fast).tolist() == [1.28, 1.0]
     assert LinkModel(flit_bytes=64).cycles_per_flit(fast).tolist() == [2.56, 1.0]
@@ -60,13 +57,9 @@ def test_buffers_cover_a_round_trip_a_sub_message_and_waiting_siblings(
 ):
     model = LinkModel(clock_ghz=clock_ghz)
     whole = torus(4, 4)
-    topology = replace(
-        whole,
-        **{
-            "bandwidth_gbytes_per_s": np.full(whole.num_links, bandwidth),
-            "latency_ns": np.linspace(1.0, latency_ns, whole.num_links),
-        },
-    )
+    speeds = np.full(whole.num_links, bandwidth)
+    latencies = np.linspace(1.0, latency_ns, whole.num_links)
+    topology = replace(whole, bandwidth_gbytes_per_s=speeds, latency_ns=latencies)
     fed = min(bandwidth / (16 * clock_ghz), 1.0)
     under_way = (2 * math.ceil(latency_ns * clock_ghz) + 6) * fed
     siblings = 3 * (4 + 1 + 4 + 4 + 3 + 2)
@@ -76,7 +69,7 @@ def test_buffers_cover_a_round_trip_a_sub_message_and_waiting_siblings(
 
 
 def test_buffers_end_where_interfaces_do():
-    assert LinkModel().buffer_flits_on(two_ranks([16.0] * 2, [1e6] * 2)) == 65_536
+    assert LinkModel().buffer_flits_on(pair(latency=1e6)) == 65_536
 
 
 @pytest.mark.parametrize(
@@ -124,7 +117,7 @@ def test_an_adder_or_a_sub_message_that_no_interface_has_is_refused():
 
 
 def test_a_link_longer_than_cycles_are_counted_is_refused():
-    far = two_ranks([16.0] * 2, [1.0, 2.0**41])
+    far = pair(latency=[1.0, 2.0**41])
     assert LinkModel(clock_ghz=0.5).latency_cycles(far).tolist() == [1, 2**40]
     with pytest.raises(TopologyError, match="pair: latency must be at most 1099511627776 cycles"):
         LinkModel().latency_cycles(far)
