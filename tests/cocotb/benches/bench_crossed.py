@@ -13,6 +13,7 @@ from multitree.nic.driver.commands import RunSettings
 from multitree.nic.driver.table import compile_table
 from multitree.sim.cocotb.memory import Memory
 from multitree.sim.cocotb.pins import run_models
+from multitree.sim.cocotb.reference import as_flits, draw_buffers
 from multitree.sim.cocotb.register_host import RegisterHost
 from tests.cocotb.models.crossed import CROSSED
 from tests.cocotb.models.driving import at_once
@@ -20,15 +21,9 @@ from tests.cocotb.models.driving import at_once
 TOPOLOGY, CONFIG = CROSSED["fat_tree"]
 SCHEDULE = build(TOPOLOGY, "multitree")
 NUM_RANKS = TOPOLOGY.num_ranks
-LANES = CONFIG.flit_bytes // 4
 NUM_FLITS = 61
 NUM_CYCLES = 20000
 TIMES = 2
-
-
-def as_flits(row):
-    """Elements as the bytes of flits."""
-    return row.view(np.uint8).reshape(-1, CONFIG.flit_bytes)
 
 
 async def count_losses(dut, clock, name, losses):
@@ -54,18 +49,18 @@ async def start(dut, switch_period_ps, losses):
     cocotb.start_soon(count_losses(dut, dut.switch_clk, "link_rx_lost", losses))
 
 
-async def all_reduce(dut, switch_period_ps):
-    """Some all-reduces without a barrier, ranks starting when they like; sums, faults, losses."""
+@cocotb.test()
+@cocotb.parametrize(switch_period_ps=[4602, 1186])
+async def switches_on_a_slower_or_faster_clock_give_the_bits_of_execute(dut, switch_period_ps):
+    """In all-reduces without a barrier, ranks starting when they like; nothing fails or is lost."""
     rng = np.random.default_rng(random.getrandbits(32))
-    shape = (NUM_RANKS, NUM_FLITS * LANES)
-    buffers = rng.integers(-(1 << 31), 1 << 31, size=shape).astype(np.int32)
+    buffers = draw_buffers((NUM_RANKS, NUM_FLITS * CONFIG.flit_bytes // 4), "int32", rng)
     tables = [compile_table(SCHEDULE, rank, NUM_FLITS, CONFIG) for rank in range(NUM_RANKS)]
     logging.getLogger("cocotb.network").setLevel(logging.WARNING)
     losses, memories = [], []
     hosts = [RegisterHost(dut, f"rank_{rank}_", rank=rank) for rank in range(NUM_RANKS)]
     for rank, table in enumerate(tables):
-        flits = np.zeros((table.end_flits, CONFIG.flit_bytes), np.uint8)
-        flits[:NUM_FLITS] = as_flits(buffers[rank])
+        flits = as_flits(buffers[rank], table.end_flits, CONFIG.flit_bytes)
         seed = random.getrandbits(32)
         memories.append(Memory(dut, [f"rank_{rank}_memory_0_"], flits, seed=seed))
     cocotb.start_soon(run_models(dut.clk, *memories))
@@ -85,18 +80,9 @@ async def all_reduce(dut, switch_period_ps):
     for _ in range(TIMES):
         wanted = execute(SCHEDULE, wanted, flit_bytes=CONFIG.flit_bytes)
     for rank, memory in enumerate(memories):
-        assert np.array_equal(memory.flits[:NUM_FLITS], as_flits(wanted[rank])), f"rank {rank}"
+        flits = as_flits(wanted[rank], NUM_FLITS, CONFIG.flit_bytes)
+        assert np.array_equal(memory.flits[:NUM_FLITS], flits), f"rank {rank}"
     for switch in range(NUM_RANKS, TOPOLOGY.num_nodes):
         up, fault = (getattr(dut, f"switch_{switch}_{name}").value for name in ("up", "fault"))
         assert int(up) == (1 << int(TOPOLOGY.degree[switch])) - 1 and int(fault) == 0
     assert not losses
-
-
-@cocotb.test()
-async def switches_on_a_slower_clock_give_the_bits_of_execute(dut):
-    await all_reduce(dut, 4602)
-
-
-@cocotb.test()
-async def switches_on_a_faster_clock_give_the_bits_of_execute(dut):
-    await all_reduce(dut, 1186)

@@ -1,4 +1,4 @@
-"""What benches do alike: clock, reset, offers on a stream, memories, seeds."""
+"""What benches do alike: clock, reset, offers on a stream, seeds."""
 
 import random
 
@@ -6,9 +6,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
 
-from multitree.sim.cocotb.memory import AxiMemory
-
-__all__ = ["at_once", "axi_memories", "cleared", "drawn_seed", "offer", "reset"]
+__all__ = ["at_once", "cleared", "drawn_seed", "offer", "reset"]
 
 
 async def reset(dut, *, cycles=3, resets=("rst",), **inputs):
@@ -56,15 +54,6 @@ async def cleared(host, field):
     """Wait until a field of STATUS is 0."""
     while await host.status(field):
         pass
-
-
-def axi_memories(dut, images, *, pause_chance):
-    """A memory for each rank, on both buses of its only port."""
-    memories = [AxiMemory(dut, image, pause_chance=pause_chance) for image in images]
-    for rank, memory in enumerate(memories):
-        for bus in ("send", "receive"):
-            memory.serve(f"rank_{rank}_m_axi_0_{bus}")
-    return memories
 
 
 def drawn_seed(dut):
