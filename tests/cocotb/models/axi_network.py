@@ -1,4 +1,4 @@
-"""Interfaces with AXI4 memories, each with a host, and the buffers of a collective."""
+"""Interfaces with AXI4 memories, each with a host, and a collective's buffers."""
 
 import random
 
