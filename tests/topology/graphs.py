@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from multitree import Schedule, Topology, parse_topology
+from multitree.topology.files.load_save import load_file, save_schedule, save_topology
 
 
 def named(*specs):
@@ -61,6 +62,13 @@ def by_hand(topology, rows, collective="all_reduce", root=None, *, flow_offsets=
         flow_offsets = range(2 + max(row[2] for row in rows))
     names = {"algorithm": "by hand", "collective": collective, "root": root}
     return Schedule.from_rows(topology, **names, flow_offsets=flow_offsets, rows=rows, **choice)
+
+
+def reloaded(saved, path):
+    """A topology or a schedule as it comes out of a file."""
+    save = save_schedule if isinstance(saved, Schedule) else save_topology
+    save(saved, path)
+    return load_file(path)
 
 
 def rows_of(schedule, *fields):

@@ -4,6 +4,7 @@ import numpy as np
 
 from multitree import build, execute, verify
 from multitree.topology.routing.updown import up_down
+from multitree.topology.schedules.execute import flow_ranges
 from tests.topology.graphs import rows_of
 
 
@@ -147,6 +148,19 @@ def sum_in_order(schedule, flow, rank, values):
         with np.errstate(all="ignore"):
             total = total + sum_in_order(schedule, flow, int(schedule.src[row]), values)
     return total
+
+
+def adds_in_order(schedule, buffers):
+    """Assert that what ranks hold of all chunks in the end are such sums, to the last bit."""
+    num_ranks, length = buffers.shape
+    result = execute(schedule, buffers)
+    ranges = flow_ranges(schedule, length, element_bytes=buffers.itemsize)
+    for flow, root in enumerate(schedule.flow_roots.tolist()):
+        adders = [root] if schedule.collective == "all_reduce" else range(num_ranks)
+        for place in range(ranges[flow], ranges[flow + 1]):
+            wanted = [sum_in_order(schedule, flow, rank, buffers[:, place]) for rank in adders]
+            wanted = np.broadcast_to(np.array(wanted, buffers.dtype), num_ranks)
+            assert result[:, place].tobytes() == wanted.tobytes(), (flow, place)
 
 
 def spread_normals(seed, shape):

@@ -13,12 +13,10 @@ from multitree.topology.arrays import rows_of_entries
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import lowered, through_switches, with_switches
 from multitree.topology.networks.nodes import ports_in_use
-from tests.topology.graphs import by_hand, random_switched_topology, topologies
+from tests.topology.graphs import by_hand, one_way_ring, random_switched_topology, topologies
 
-GRAPHS = [
-    topologies(both_directions=True),
-    topologies(both_directions=True, make=random_switched_topology),
-]
+DIRECT = topologies(both_directions=True)
+SWITCHED = topologies(both_directions=True, make=random_switched_topology)
 
 
 def forwarding(schedule):
@@ -30,47 +28,39 @@ def forwarding(schedule):
     return ends[ends < schedule.topology.num_ranks]
 
 
-@pytest.mark.parametrize("graphs", GRAPHS, ids=["direct", "with switches"])
-def test_each_port_of_a_rank_leads_to_its_switch_and_on_by_the_link_it_had(graphs):
-    @given(graphs)
-    @settings(deadline=None, print_blob=True, max_examples=60)
-    def holds(topology):
-        wired = with_switches(topology)
-        for rank in range(topology.num_ranks):
-            switch = topology.num_nodes + rank
-            ports, wired_ports = topology.ports(rank), wired.ports(rank)
-            assert (wired.links[wired_ports] == [rank, switch]).all()
-            assert (wired.ports(switch)[: len(ports)] == ports).all()
-            assert (wired.links[wired.reverse[wired_ports]] == [switch, rank]).all()
-            assert len(wired_ports) == len(ports) == wired.degree[switch] - len(ports)
-        was, now = topology.links, wired.links[: topology.num_links]
-        is_rank = was < topology.num_ranks
-        assert (now == was + topology.num_nodes * is_rank).all()
-        assert (wired.reverse[: topology.num_links] == topology.reverse).all()
-
-    holds()
+@given(DIRECT | SWITCHED)
+@settings(deadline=None, print_blob=True, max_examples=120)
+def test_each_port_of_a_rank_leads_to_its_switch_and_on_by_the_link_it_had(topology):
+    wired = with_switches(topology)
+    for rank in range(topology.num_ranks):
+        switch = topology.num_nodes + rank
+        ports, wired_ports = topology.ports(rank), wired.ports(rank)
+        assert (wired.links[wired_ports] == [rank, switch]).all()
+        assert (wired.ports(switch)[: len(ports)] == ports).all()
+        assert (wired.links[wired.reverse[wired_ports]] == [switch, rank]).all()
+        assert len(wired_ports) == len(ports) == wired.degree[switch] - len(ports)
+    was, now = topology.links, wired.links[: topology.num_links]
+    is_rank = was < topology.num_ranks
+    assert (now == was + topology.num_nodes * is_rank).all()
+    assert (wired.reverse[: topology.num_links] == topology.reverse).all()
 
 
-@pytest.mark.parametrize("graphs", GRAPHS, ids=["direct", "with switches"])
 @pytest.mark.parametrize("algorithm", ["double_tree", "halving_doubling"])
-def test_what_is_carried_is_right_and_the_same_but_that_no_rank_passes_it_on(graphs, algorithm):
-    @given(graphs)
-    @settings(deadline=None, print_blob=True, max_examples=40)
-    def holds(topology):
-        schedule = build(topology, algorithm)
-        through = lowered(schedule)
-        assert (through is schedule) == (forwarding(schedule).size == 0)
-        assert forwarding(through).size == 0
-        verify(through)
-        for field in ("step", "op", "flow", "src", "dst", "order", "flow_offsets"):
-            assert (getattr(through, field) == getattr(schedule, field)).all()
-        of_network = through.route_links < topology.num_links
-        assert (through.route_links[of_network] == schedule.route_links).all()
-        assert (through.route_classes[of_network] == schedule.route_classes).all()
-        rows = rows_of_entries(through.route_offsets)[of_network]
-        assert (rows == rows_of_entries(schedule.route_offsets)).all()
-
-    holds()
+@given(DIRECT | SWITCHED)
+@settings(deadline=None, print_blob=True, max_examples=80)
+def test_what_is_carried_is_right_and_the_same_but_that_no_rank_passes_it_on(algorithm, topology):
+    schedule = build(topology, algorithm)
+    through = lowered(schedule)
+    assert (through is schedule) == (forwarding(schedule).size == 0)
+    assert forwarding(through).size == 0
+    verify(through)
+    for field in ("step", "op", "flow", "src", "dst", "order", "flow_offsets"):
+        assert (getattr(through, field) == getattr(schedule, field)).all()
+    of_network = through.route_links < topology.num_links
+    assert (through.route_links[of_network] == schedule.route_links).all()
+    assert (through.route_classes[of_network] == schedule.route_classes).all()
+    rows = rows_of_entries(through.route_offsets)[of_network]
+    assert (rows == rows_of_entries(schedule.route_offsets)).all()
 
 
 def test_a_message_keeps_the_ports_and_classes_that_it_left_and_came_in_by():
@@ -127,9 +117,8 @@ def test_tables_of_what_is_left_are_those_of_the_whole_network_for_the_same_rout
 
 
 def test_a_rank_without_a_way_back_is_an_error_that_names_the_link():
-    one_way = Topology("one way", 3, 0, [[0, 1], [1, 2], [2, 0]], 16.0, 150.0)
     rows = [(op, op, 0, 2 * op, 2 - 2 * op) for op in (Op.REDUCE, Op.GATHER)]
     rows += [(2, Op.GATHER, 0, 0, 1), (0, Op.REDUCE, 0, 1, 2)]
-    schedule = by_hand(one_way, rows)
+    schedule = by_hand(one_way_ring(3), rows)
     with pytest.raises(TopologyError, match="one way: link 0 must have a reverse link, not none"):
         lowered(schedule)

@@ -6,7 +6,7 @@ import pytest
 from multitree import ScheduleError, bigraph, build, dgx2, fat_tree, ring, torus, verify
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops, lowered, with_header_only_phase
-from tests.topology.graphs import by_hand
+from tests.topology.graphs import by_hand, rows_of
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")
 NETWORKS = [torus(3, 3), fat_tree(2, 4), bigraph(4, 4), dgx2()]
@@ -22,21 +22,15 @@ def test_the_schedule_s_own_rows_stay_and_the_others_are_their_mirror(
     whole, (header_only,) = with_header_only_phase(schedule), header_only_ops(collective)
     own = whole.op != header_only
     shift = schedule.num_steps if header_only == Op.REDUCE else 0
-    for field in ROWS:
-        wanted = getattr(schedule, field) + (shift if field == "step" else 0)
-        assert (getattr(whole, field)[own] == wanted).all()
+    shifted = rows_of(schedule, *ROWS) + [shift if field == "step" else 0 for field in ROWS]
+    assert (rows_of(whole, *ROWS)[own] == shifted).all()
     hops = np.diff(whole.route_offsets)
     assert (whole.route_links[np.repeat(own, hops)] == schedule.route_links).all()
     assert (whole.route_classes[np.repeat(own, hops)] == schedule.route_classes).all()
-    back = {(row[0], row[2], row[1]) for row in _edges(whole, ~own)}
-    assert back == set(_edges(whole, own)) and (~own).sum() == own.sum()
+    ends = rows_of(whole, "flow", "src", "dst")
+    assert sorted(ends[own].tolist()) == sorted(ends[~own][:, [0, 2, 1]].tolist())
     assert (whole.num_steps, whole.num_flows) == (2 * schedule.num_steps, schedule.num_flows)
     assert verify(whole).num_messages == 2 * schedule.num_transfers
-
-
-def _edges(schedule, kept):
-    columns = (schedule.flow, schedule.src, schedule.dst)
-    return list(zip(*(column[kept].tolist() for column in columns), strict=True))
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather"])
@@ -62,7 +56,7 @@ def test_what_is_sent_has_its_silent_phase_and_leads_through_no_rank_where_links
         return
     whole = with_header_only_phase(schedule)
     assert lowered(sent) is sent and sent.collective == "all_reduce"
-    assert all((getattr(sent, field) == getattr(whole, field)).all() for field in ROWS)
+    assert (rows_of(sent, *ROWS) == rows_of(whole, *ROWS)).all()
     assert sent.hash == lowered(whole).hash and verify(sent).num_messages == len(whole.op)
 
 
@@ -104,13 +98,9 @@ def test_heads_that_could_wait_in_a_circle_with_the_schedule_s_own_messages_are_
     rows = [(0, 1, 0, 2, 0), (1, 1, 0, 0, 3), (2, 1, 0, 0, 1), (3, 1, 0, 1, 5), (4, 1, 0, 3, 4)]
     routes = [[5, 7, 9, 11], [1, 3, 5], [1], [2, 0], [7]]
     classes = [[1, 0, 0, 0], [1, 1, 1], [0], [0, 0], [0]]
-    schedule = by_hand(
-        ring(6),
-        rows,
-        "broadcast",
-        2,
-        routes=(np.cumsum([0, *map(len, routes)]), np.concatenate(routes), np.concatenate(classes)),
-    )
+    offsets = np.cumsum([0, *map(len, routes)])
+    routes = (offsets, np.concatenate(routes), np.concatenate(classes))
+    schedule = by_hand(ring(6), rows, "broadcast", 2, routes=routes)
     verify(schedule)
     with pytest.raises(ScheduleError, match="must not close a circle of waiting messages"):
         with_header_only_phase(schedule)

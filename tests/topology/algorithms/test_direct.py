@@ -37,6 +37,13 @@ def slots_of(schedule, links):
     return (speeds.max() / speeds[links]).astype(int)
 
 
+def none_meet(places, begin, slots):
+    """Whether what takes the same place does so one after the other."""
+    by_time = np.lexsort((begin, places))
+    same = np.diff(places[by_time]) == 0
+    return (begin[by_time][1:][same] >= (begin + slots)[by_time][:-1][same]).all()
+
+
 def with_rank_at(num_ranks, num_switches, pairs):
     """A network of links both ways between ranks and switches."""
     return both_ways("made", num_ranks, num_switches, [(a, num_ranks + b) for a, b in pairs])
@@ -76,24 +83,17 @@ def test_no_two_ports_of_dgx2_add_to_one_sum():
 def test_a_contribution_arrives_before_the_next_one_to_its_sum_begins(topology):
     schedule = build_direct(topology)
     added = np.flatnonzero(schedule.op == Op.REDUCE)
-    ends = schedule.step[added] + slots_of(schedule, last_links(schedule)[added])
     sums = schedule.flow[added].astype(np.int64) * topology.num_ranks + schedule.dst[added]
-    in_order = np.lexsort((schedule.order[added], schedule.step[added], sums))
-    same = np.diff(sums[in_order]) == 0
-    begins = schedule.step[added][in_order]
-    assert (begins[1:][same] >= ends[in_order][:-1][same]).all()
+    slots = slots_of(schedule, last_links(schedule)[added])
+    assert none_meet(sums, schedule.step[added], slots)
 
 
 @pytest.mark.parametrize("topology", SPECS, ids=lambda topology: topology.name)
 def test_no_link_is_held_by_two_transfers_at_once(topology):
     schedule = build_direct(topology)
     link = schedule.route_links
-    row = np.repeat(np.arange(schedule.num_transfers), np.diff(schedule.route_offsets))
-    begin = schedule.step[row]
-    end = begin + slots_of(schedule, link)
-    by_time = np.lexsort((begin, link))
-    same = np.diff(link[by_time]) == 0
-    assert (begin[by_time][1:][same] >= end[by_time][:-1][same]).all()
+    begin = np.repeat(schedule.step, np.diff(schedule.route_offsets))
+    assert none_meet(link, begin, slots_of(schedule, link))
 
 
 @pytest.mark.parametrize("topology", SPECS, ids=lambda topology: topology.name)

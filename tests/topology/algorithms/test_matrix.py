@@ -8,8 +8,7 @@ import pytest
 from multitree import ScheduleError, Topology, among, build, dgx_a100, dragonfly, fat_tree, verify
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.families.direct import hypercube, mesh, torus
-from multitree.topology.files.load_save import load_topology, save_topology
-from tests.topology.graphs import copy_of, random_topology
+from tests.topology.graphs import copy_of, random_topology, reloaded
 from tests.topology.oracles import sums
 
 SEED = 11
@@ -85,12 +84,6 @@ ONLY_HERE |= {
 NAMED = {"multitree", "double_tree", "halving_doubling", *REFUSED, *(each for _, each in ONLY_HERE)}
 
 
-def through_file(topology, path):
-    """The network as it comes out of a JSON file."""
-    save_topology(topology, path)
-    return load_topology(path)
-
-
 def _cells():
     """Algorithm and network; a forest over many switches takes a minute."""
     for algorithm, name in product(ALGORITHMS, NETWORKS):
@@ -105,7 +98,7 @@ def _cells():
 def test_each_cell_is_a_schedule_that_sums_or_an_error_that_says_why(name, algorithm, tmp_path):
     reason = ONLY_HERE.get((name, algorithm), REFUSED.get(algorithm))
     network = NETWORKS[name]
-    for topology in (network, through_file(network, tmp_path / "network.json")):
+    for topology in (network, reloaded(network, tmp_path / "network.json")):
         if reason is not None:
             with pytest.raises(ScheduleError) as refused:
                 build(topology, algorithm)

@@ -8,13 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitree import ScheduleError, Topology, build, ring
+from multitree import ScheduleError, build, ring
 from multitree.topology.checks.proofs import circle_among
 from multitree.topology.checks.verify import is_causal, links_overlap, overlaps, verify
 from multitree.topology.collectives import Op
-from tests.topology.graphs import by_hand
+from tests.topology.graphs import both_ways, by_hand, one_way_ring, star
 
-LINKS = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
+
+def with_slow(num_ranks, slow):
+    """Two ranks, or three in a circle; some of the links are half as fast."""
+    pairs = [(0, 1), (1, 2), (2, 0)] if num_ranks == 3 else [(0, 1)]
+    speeds = [8.0 if link in slow else 16.0 for link in range(2 * len(pairs))]
+    return both_ways("uneven", num_ranks, 0, pairs, speeds)
 
 
 @pytest.mark.parametrize(
@@ -29,14 +34,8 @@ LINKS = [[0, 1], [1, 0], [1, 2], [2, 1], [2, 0], [0, 2]]
     ],
 )
 def test_nobody_sends_what_a_slow_link_has_not_brought(num_ranks, collective, slow, causal):
-    links = LINKS if num_ranks == 3 else LINKS[:2]
-    speeds = [8.0 if link in slow else 16.0 for link in range(len(links))]
-    uneven = Topology("uneven", num_ranks, 0, links, speeds, 150.0)
-    schedule = build(uneven, "ring", collective=collective)
+    schedule = build(with_slow(num_ranks, slow), "ring", collective=collective)
     assert is_causal(schedule) is verify(schedule).causal is causal
-
-
-STAR = [[0, 3], [3, 0], [1, 3], [3, 1], [2, 3], [3, 2]]
 
 
 @pytest.mark.parametrize(
@@ -45,18 +44,15 @@ STAR = [[0, 3], [3, 0], [1, 3], [3, 1], [2, 3], [3, 2]]
     ids=str,
 )
 def test_a_route_takes_as_long_as_its_slowest_link_wherever_that_is(slow, steps):
-    speeds = [8.0 if link in slow else 16.0 for link in range(len(STAR))]
-    star = Topology("star", 3, 1, STAR, speeds, 150.0)
+    uneven = star(3, [8.0 if link in slow else 16.0 for link in range(6)])
     for step in (1, 2, 3):
-        schedule = by_hand(star, [[0, Op.REDUCE, 0, 0, 1], [step, Op.REDUCE, 0, 1, 2]], "reduce", 2)
-        assert is_causal(schedule) is (step >= steps)
+        rows = [[0, Op.REDUCE, 0, 0, 1], [step, Op.REDUCE, 0, 1, 2]]
+        assert is_causal(by_hand(uneven, rows, "reduce", 2)) is (step >= steps)
 
 
 @pytest.mark.parametrize(("slow", "free"), [([], True), ([0], False), ([1, 3, 5], True)], ids=str)
 def test_a_slow_link_that_is_taken_every_step_is_contention_of_one_message_a_step(slow, free):
-    speeds = [8.0 if link in slow else 16.0 for link in range(len(LINKS))]
-    uneven = Topology("uneven", 3, 0, LINKS, speeds, 150.0)
-    report = verify(build(uneven, "ring", collective="all_gather"))
+    report = verify(build(with_slow(3, slow), "ring", collective="all_gather"))
     assert report.max_link_load == 1 and report.contention_free is free
 
 
@@ -66,18 +62,13 @@ def test_a_slow_link_that_is_taken_every_step_is_contention_of_one_message_a_ste
 def test_a_slow_link_may_not_be_held_from_one_period_into_what_takes_it_in_the_next(
     num_waves, second, period
 ):
-    speeds = [8.0, *[16.0] * 5]
     starts = (0, second)
-    schedule = by_hand(
-        Topology("uneven", 3, 0, LINKS, speeds, 150.0),
-        [
-            [start + hop, Op.GATHER, flow, src, dst]
-            for flow, start in enumerate(starts)
-            for hop, src, dst in ((0, 0, 1), (2, 1, 2))
-        ],
-        "broadcast",
-        0,
-    )
+    rows = [
+        [start + hop, Op.GATHER, flow, src, dst]
+        for flow, start in enumerate(starts)
+        for hop, src, dst in ((0, 0, 1), (2, 1, 2))
+    ]
+    schedule = by_hand(with_slow(3, [0]), rows, "broadcast", 0)
     schedule = replace(schedule, num_waves=num_waves, period=period if num_waves > 1 else 1)
     held = [
         start + later + wave * period
@@ -107,13 +98,11 @@ def test_a_circle_is_found_exactly_where_networkx_finds_one(pairs):
 
 def around(num_ranks):
     """An all-gather on a one-way ring each of whose messages takes two links, all in class 0."""
-    links = [[rank, (rank + 1) % num_ranks] for rank in range(num_ranks)]
-    one_way = Topology("one way", num_ranks, 0, links, 16.0, 150.0)
     gather = build(ring(num_ranks), "ring", "all_gather")
     src = np.arange(gather.num_transfers) % num_ranks
     return replace(
         gather,
-        topology=one_way,
+        topology=one_way_ring(num_ranks),
         src=src,
         dst=(src + 2) % num_ranks,
         route_offsets=2 * np.arange(len(src) + 1),

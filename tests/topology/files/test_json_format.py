@@ -190,18 +190,12 @@ def test_a_name_that_cannot_be_read_back_and_a_path_that_is_none_are_refused(tmp
 
 
 def test_many_flows_on_many_ranks_are_refused_before_anything_is_made_for_each(tmp_path):
-    many = ring(20_000)
     path = tmp_path / "wrong.json"
-    save_topology(many, path)
-    content = {
-        "schema": "multitree.schedule.v1",
-        "algorithm": "a",
-        "collective": "all_reduce",
-        "root": None,
-        "topology": json.loads(path.read_text()),
-        "flow_offsets": [0, *range(1_000_000)],
-        "rows": [row()] * 100,
-    }
+    save_schedule(RING, path)
+    content = json.loads(path.read_text())
+    save_topology(ring(20_000), path)
+    content["topology"] = json.loads(path.read_text())
+    content |= {"flow_offsets": [0, *range(1_000_000)], "rows": [row()] * 100}
     path.write_text(json.dumps(content))
     with pytest.raises(ScheduleError, match="rows must be at least 19999000000 for 1000000 flows"):
         load_schedule(path)

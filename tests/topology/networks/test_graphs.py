@@ -7,14 +7,9 @@ import numpy as np
 import pytest
 
 from multitree import Topology, TopologyError, TopologyWarning, among, build, parse_topology
-from multitree.topology.files.load_save import (
-    load_file,
-    load_schedule,
-    load_topology,
-    save_schedule,
-    save_topology,
-)
+from multitree.topology.files.load_save import load_file, load_topology
 from tests.refusals import refuses
+from tests.topology.graphs import reloaded
 
 
 def square(**values):
@@ -124,10 +119,9 @@ def test_nothing_is_reported_where_all_is_read(read, spec, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert read(tmp_path, topology.to_networkx()).names == topology.names
-            save_topology(topology, tmp_path / "ours.graphml")
-            load_topology(tmp_path / "ours.graphml")
-            save_schedule(build(topology, "multitree"), tmp_path / "plan.json")
-            assert load_schedule(tmp_path / "plan.json").topology.names == topology.names
+            assert reloaded(topology, tmp_path / "ours.graphml").names == topology.names
+            plan = reloaded(build(topology, "multitree"), tmp_path / "plan.json")
+            assert plan.topology.names == topology.names
 
 
 @readers
@@ -153,22 +147,20 @@ def test_keys_that_do_not_fit_are_refused_in_one_sentence(read, graph, keys, say
     refuses(TopologyError, says, read, tmp_path, graph, **keys)
 
 
-def test_a_key_that_some_links_have_not_is_refused(tmp_path):
+@readers
+def test_a_key_that_some_links_have_not_is_refused(read, tmp_path):
     graph = square(capacity=1)
     del graph.edges["y", "z"]["capacity"]
-    for read in (from_file, from_graph):
-        with pytest.raises(
-            TopologyError, match=r"capacity must be there, as on all .*, not missing"
-        ):
-            read(tmp_path, graph, bandwidth_key="capacity:Gb/s")
+    says = "capacity must be there, as on all .*, not missing"
+    refuses(TopologyError, says, read, tmp_path, graph, bandwidth_key="capacity:Gb/s")
 
 
 def test_keys_come_with_graphs_of_topologies_only(tmp_path):
     ring = parse_topology("ring:4")
-    save_topology(ring, tmp_path / "net.json")
-    save_schedule(build(ring, "ring"), tmp_path / "plan.json")
-    for name, says in (("net.json", "not with JSON"), ("plan.json", "not of a schedule")):
-        refuses(TopologyError, says, load_file, tmp_path / name, bandwidth_key="capacity:Gb/s")
+    for saved, says in ((ring, "not with JSON"), (build(ring, "ring"), "not of a schedule")):
+        path = tmp_path / "ring.json"
+        reloaded(saved, path)
+        refuses(TopologyError, says, load_file, path, bandwidth_key="capacity:Gb/s")
     with pytest.raises(TopologyError, match="must come with a file, not with 'ring:4'"):
         parse_topology("ring:4", latency_key="delay:us")
 
@@ -180,10 +172,9 @@ def test_names_are_kept_in_files_and_in_schedules_of_what_is_left(suffix, tmp_pa
     topology = Topology.from_networkx(hub)
     assert topology.names == ("a", "b", "c", "hub")
     assert [topology.label(node) for node in (0, 3)] == ["0 (a)", "3 (hub)"]
-    save_topology(topology, tmp_path / f"net{suffix}")
-    assert load_topology(tmp_path / f"net{suffix}").names == topology.names
-    save_schedule(build(topology, "multitree"), tmp_path / "plan.json")
-    assert load_schedule(tmp_path / "plan.json").topology.names == topology.names
+    assert reloaded(topology, tmp_path / f"net{suffix}").names == topology.names
+    plan = reloaded(build(topology, "multitree"), tmp_path / "plan.json")
+    assert plan.topology.names == topology.names
     assert topology.without(ranks=[1]).names == ("a", "c", "hub")
     assert topology.without(switches=[3]).names == ("a", "b", "c")
     assert among(topology, [0, 2]).names == ("a", "c", "hub")

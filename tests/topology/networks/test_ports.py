@@ -10,14 +10,9 @@ import pytest
 from multitree import Topology, TopologyError, among, build, parse_topology, torus
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
-from multitree.topology.files.load_save import (
-    load_schedule,
-    load_topology,
-    save_schedule,
-    save_topology,
-)
+from multitree.topology.files.load_save import load_topology, save_topology
 from tests.refusals import refuses
-from tests.topology.graphs import both_ways
+from tests.topology.graphs import both_ways, reloaded
 
 
 def test_links_that_are_left_stay_where_they_were():
@@ -103,14 +98,8 @@ def through_networkx_file(topology, path):
     return load_topology(path)
 
 
-def through_file(topology, path):
-    save_topology(topology, path)
-    return load_topology(path)
-
-
 def through_schedule(topology, path):
-    save_schedule(build(topology, "multitree"), path)
-    return load_schedule(path).topology
+    return reloaded(build(topology, "multitree"), path).topology
 
 
 @pytest.mark.parametrize(
@@ -118,8 +107,8 @@ def through_schedule(topology, path):
     [
         (through_networkx, "graphml"),
         (through_networkx_file, "graphml"),
-        (through_file, "json"),
-        (through_file, "graphml"),
+        (reloaded, "json"),
+        (reloaded, "graphml"),
         (through_schedule, "json"),
     ],
 )
