@@ -78,20 +78,6 @@ def test_termination_counts_the_steps_of_all_waves():
     assert of_all * one.num_steps == of_one * (one.num_steps + 5 * 9)
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        ({"num_waves": 0}, r"Waves must be a whole number from 1 to 2\^16 - 1, not 0"),
-        ({"num_waves": True}, "Waves must be a whole number .* not True"),
-        ({"num_waves": 1 << 16}, "Waves must be .* not 65536"),
-        ({"num_waves": 2, "period": 0}, "Period must be .* not 0"),
-        ({"period": 2}, "Period of a single wave must be 1, not 2"),
-    ],
-)
-def test_waves_that_cannot_be_are_refused(wrong, message):
-    refuses(ScheduleError, message, replace, build_multitree(ring(4)), **wrong)
-
-
 def test_ranks_own_a_part_only_where_there_is_one_wave():
     part = phase_of(build_multitree(ring(4)), "reduce_scatter")
     refuses(ScheduleError, "Waves of reduce_scatter must be one, not 2", replace, part, num_waves=2)

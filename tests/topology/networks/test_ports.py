@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from multitree import Topology, TopologyError, among, build, parse_topology, torus
+from multitree import Topology, TopologyError, build, parse_topology, torus
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
 from multitree.topology.files.load_save import load_topology, save_topology
@@ -28,17 +28,6 @@ def test_links_that_are_left_stay_where_they_were():
     assert once.link_at(int(src), int(whole.link_ports[21])) is None
     assert once.num_ports.max() == 4 > once.degree[src]
     assert not (once.links == [src, dst]).all(axis=1).any()
-
-
-@pytest.mark.parametrize("forwarding", [False, True])
-def test_links_between_some_ranks_stay_where_they_were(forwarding):
-    whole, chosen = torus(4, 4), [1, 2, 5, 6, 9, 15, 10, 11]
-    some = among(whole, chosen, forwarding=forwarding)
-    old = sorted(chosen) + [rank for rank in range(16) if rank not in chosen] * forwarding
-    ports = dict(zip(map(tuple, whole.links.tolist()), whole.link_ports.tolist(), strict=True))
-    ends = map(tuple, np.array(old)[some.links].tolist())
-    assert some.link_ports.tolist() == [ports[pair] for pair in ends]
-    assert some.num_ports.tolist() == [4] * some.num_nodes
 
 
 @pytest.mark.parametrize(

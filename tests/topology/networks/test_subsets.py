@@ -47,13 +47,13 @@ def test_names_tell_who_takes_part_and_all_are_the_network_itself():
     whole = torus(4, 4)
     assert among(whole, range(16), forwarding=True) is whole
     assert among(whole, TWELVE).name == "torus:4x4 among ranks 0-11"
-    name = among(whole, [0, 1, 2, 5, 7, 8], forwarding=True).name
-    assert name == "torus:4x4 among ranks 0-2, 5, 7-8, others forwarding"
-    assert among(ring(9), [0, 2, 4, 6], forwarding=True).name == (
-        "ring:9 among ranks 0, 2, 4, 6, others forwarding"
-    )
-    some = among(whole, range(0, 16, 3), forwarding=True)
-    assert some.name == "torus:4x4 among 6 ranks, others forwarding"
+    for network, ranks, says in (
+        (whole, [0, 1, 2, 5, 7, 8], "ranks 0-2, 5, 7-8"),
+        (ring(9), [0, 2, 4, 6], "ranks 0, 2, 4, 6"),
+        (whole, range(0, 16, 3), "6 ranks"),
+    ):
+        name = among(network, ranks, forwarding=True).name
+        assert name == f"{network.name} among {says}, others forwarding"
 
 
 def test_former_ranks_are_numbered_before_former_switches():
@@ -124,10 +124,16 @@ def test_random_networks_with_forwarding_ranks_are_connected_and_summed_on():
             assert is_right(build(left, algorithm))
 
 
-@pytest.mark.parametrize("ranks", [[0, 1, 2], [3, 2, 7, 6], range(8)])
 @pytest.mark.parametrize("forwarding", [False, True])
-def test_links_of_a_subset_are_named_by_their_ids_in_the_whole(ranks, forwarding):
-    whole = torus(2, 4)
+@pytest.mark.parametrize(
+    ("spec", "ranks"),
+    [
+        *(("torus:2x4", [0, 1, 2]), ("torus:2x4", [3, 2, 7, 6]), ("torus:2x4", range(8))),
+        ("torus:4x4", [1, 2, 5, 6, 9, 15, 10, 11]),
+    ],
+)
+def test_links_of_a_subset_are_named_by_their_ids_in_the_whole(spec, ranks, forwarding):
+    whole = parse_topology(spec)
     part = among(whole, ranks, forwarding=forwarding)
     ids = links_among(whole, ranks, forwarding=forwarding)
     inside = sorted(ranks)
@@ -136,6 +142,7 @@ def test_links_of_a_subset_are_named_by_their_ids_in_the_whole(ranks, forwarding
         for node, end in ((src, ends[0]), (dst, ends[1])):
             assert end == inside[node] if node < len(inside) else end not in inside
     assert part.link_ports.tolist() == whole.link_ports[ids].tolist()
+    assert (part.num_ports == whole.num_ports[0]).all()
     assert links_among(ring(6), range(6)).tolist() == list(range(12))
 
 

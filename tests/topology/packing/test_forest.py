@@ -1,7 +1,7 @@
 """Forests: waves over packed trees, exact, without contention, suited to a size."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -27,14 +27,20 @@ def paced(topology, num_flits, **changes):
     return build_forest(topology, cost_model=cost_model)
 
 
+DIRECT = ("mesh:3x4", "torus:4x4", "ring:5", "hypercube:3", "full:5")
+SWITCHED = ("fat_tree:2x3", "bigraph:2x4", "kary_tree:2x3x2", "dragonfly:2x1x1", "dgx2")
+SIZES = [*product(DIRECT, (1, 100, 4096, 65536, 1 << 26)), *product(SWITCHED, (1, 4096, 1 << 26))]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("num_flits", [1, 100, 4096, 65536, 1 << 26])
-@pytest.mark.parametrize("spec", ["mesh:3x4", "torus:4x4", "ring:5", "hypercube:3", "full:5"])
+@pytest.mark.parametrize(("spec", "num_flits"), SIZES)
 def test_no_link_has_two_messages_at_once_in_any_waves(spec, num_flits):
-    schedule = paced(parse_topology(spec), num_flits)
+    parts = {"part_flits": None} if spec in SWITCHED else {}
+    schedule = paced(parse_topology(spec), num_flits, **parts)
     report = verify(schedule)
     assert report.contention_free and report.causal and report.max_link_load == 1
     assert 1 <= schedule.num_waves <= MOST_WAVES
+    assert sums(schedule)
 
 
 @pytest.mark.slow
@@ -89,11 +95,10 @@ def test_chunks_are_as_long_as_makes_heads_and_the_last_wave_cost_alike(
 def test_longer_ways_make_longer_steps_or_more_of_them():
     """The time that a wave has for a hop is at least what a hop takes."""
     topology = mesh(4, 4)
+    cost_model = usual_cost_model(topology)
     for way in (10, 100, 1000, 10_000):
-        cost_model = usual_cost_model(topology)._replace(
-            latency_cycles=np.full(topology.num_links, float(way))
-        )
-        schedule = build_forest(topology, cost_model=cost_model)
+        latency_cycles = np.full(topology.num_links, float(way))
+        schedule = paced(topology, cost_model.num_flits, latency_cycles=latency_cycles)
         came = {}
         for step, _, flow, src, dst in rows_of(schedule)[schedule.op == Op.REDUCE].tolist():
             if (flow, src) in came:
@@ -112,17 +117,12 @@ def test_a_hop_takes_its_time_from_the_first_slot_on_of_slow_links_too(
     """What depends on a message is the fewest slots behind it that its way takes, and no fewer."""
     topology = mesh_with_columns_of(slow_gbytes_per_s)
     slots = link_occupancy(topology)
-    cost_model = usual_cost_model(topology)._replace(num_flits=num_flits)
-    schedule = build_forest(topology, cost_model=cost_model)
-    chunk = num_flits / schedule.num_waves / schedule.num_flows
-    slot = ((chunk + cost_model.message_cycles) * cost_model.cycles_per_flit / slots)[
-        schedule.route_links
-    ]
-    way = (
-        cost_model.latency_cycles
-        + (min(cost_model.part_flits, chunk) + 1) * cost_model.cycles_per_flit
-    )
+    cost_model, schedule = usual_cost_model(topology), paced(topology, num_flits)
     link, behind = schedule.route_links, {}
+    chunk = num_flits / schedule.num_waves / schedule.num_flows
+    slot = ((chunk + cost_model.message_cycles) * cost_model.cycles_per_flit / slots)[link]
+    part = min(cost_model.part_flits, chunk) + 1
+    way = cost_model.latency_cycles + part * cost_model.cycles_per_flit
     for op in (Op.REDUCE, Op.GATHER):
         rows = np.flatnonzero(schedule.op == op)
         came, goes = (schedule.flow[rows] * 16 + end[rows] for end in (schedule.dst, schedule.src))
@@ -138,19 +138,6 @@ def test_whole_chunks_get_more_time_than_parts_of_them():
     topology = mesh(4, 4)
     parts, whole = (paced(topology, 1 << 16, part_flits=part) for part in (16, None))
     assert whole.num_steps > parts.num_steps
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_flits", [1, 4096, 1 << 26])
-@pytest.mark.parametrize(
-    "spec", ["fat_tree:2x3", "bigraph:2x4", "kary_tree:2x3x2", "dragonfly:2x1x1", "dgx2"]
-)
-def test_over_switches_no_link_has_two_messages_at_once_either(spec, num_flits):
-    topology = parse_topology(spec)
-    schedule = paced(topology, num_flits, part_flits=None)
-    report = verify(schedule)
-    assert report.contention_free and report.causal and report.max_link_load == 1
-    assert sums(schedule)
 
 
 @pytest.mark.slow

@@ -47,16 +47,15 @@ def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(s
 def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(spec):
     topology = star_of(8.0, 16.0, 16.0, 4.0) if spec == "uneven" else parse_topology(spec)
     _, overlay_links = pack_over_switches(topology)
+    network = overlay_links.network
     for link, route in enumerate(overlay_links.routes):
         ends = topology.links[route]
         assert (ends[1:, 0] == ends[:-1, 1]).all()
-        assert [ends[0, 0], ends[-1, 1]] == overlay_links.network.links[link].tolist()
+        assert [ends[0, 0], ends[-1, 1]] == network.links[link].tolist()
         assert overlay_links.routes[link ^ 1] == topology.reverse[route[::-1]].tolist()
-        assert overlay_links.network.latency_ns[link] == topology.latency_ns[route].sum()
-        assert (
-            overlay_links.network.bandwidth_gbytes_per_s[link]
-            == topology.bandwidth_gbytes_per_s[route].min()
-        )
+        assert network.latency_ns[link] == topology.latency_ns[route].sum()
+        slowest = topology.bandwidth_gbytes_per_s[route].min()
+        assert network.bandwidth_gbytes_per_s[link] == slowest
 
 
 @pytest.mark.parametrize(
@@ -192,9 +191,8 @@ def test_a_period_that_is_too_short_is_made_longer():
     assert has_slots(packing, overlay_links.routes)
     short = replace(packing, period=1)
     assert not has_slots(short, overlay_links.routes)
-    assert (
-        modulo_schedule(short, 1, routes=overlay_links.routes).packing.period == packing.period == 2
-    )
+    longer = modulo_schedule(short, 1, routes=overlay_links.routes).packing
+    assert longer.period == packing.period == 2
 
 
 def test_links_that_differ_both_ways_count_as_the_slower():

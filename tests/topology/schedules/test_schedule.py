@@ -236,6 +236,11 @@ def test_an_entry_out_of_range_is_refused_with_its_row(field, value, message):
         ({"root": 0}, "Root of all_reduce must be None, not 0"),
         ({"collective": "reduce"}, r"Root must be a rank 0..3, not None"),
         ({"collective": "broadcast", "root": 4}, r"Root must be a rank 0..3, not 4"),
+        ({"num_waves": 0}, r"Waves must be a whole number from 1 to 2\^16 - 1, not 0"),
+        ({"num_waves": True}, "Waves must be a whole number .* not True"),
+        ({"num_waves": 1 << 16}, "Waves must be .* not 65536"),
+        ({"num_waves": 2, "period": 0}, "Period must be .* not 0"),
+        ({"period": 2}, "Period of a single wave must be 1, not 2"),
     ],
 )
 def test_columns_that_do_not_belong_together_are_refused(change, message):
