@@ -1,13 +1,20 @@
 """Tests of the AXI4 manager that reads, and of the bursts it makes."""
 
-import random
-
 import pytest
 
 from multitree.hw.axi.bursts import AxiReader, BurstBuilder, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature, AxiWriteSignature
 from tests.hw.axi.axi import DECERR, SLVERR, read_slave
-from tests.hw.streams import PATTERNS, assert_refused, go, hand_over, put, run, simulation_of
+from tests.hw.streams import (
+    PATTERNS,
+    assert_refused,
+    go,
+    hand_over,
+    put,
+    run,
+    seeded,
+    simulation_of,
+)
 
 SIZES = {"address_width": 12, "flit_bytes": 16}
 PAGE_FLITS = 256
@@ -16,8 +23,7 @@ MEMORY = {flit: 7 * flit + 1 for flit in range(1 << 12)}
 
 def addresses(seed, count=150):
     """Runs of consecutive addresses of any length, and single ones, over pages and repeats."""
-    print(f"seed {seed}")
-    rng, result = random.Random(seed), []
+    rng, result = seeded(seed), []
     while len(result) < count:
         first = rng.choice([rng.randrange(4000), PAGE_FLITS * rng.randrange(1, 8) - 3])
         result += range(first, first + rng.choice([1, 1, 2, 5, 16, 17, 40]))
