@@ -17,6 +17,7 @@ from multitree.sim.emulator.network import Network
 from tests.buses import MASK, FakeBus
 from tests.emulation import needs_rtl
 from tests.host.values import bits, make_buffers
+from tests.refusals import refuses
 
 NUM_ELEMENTS = 100
 NUM_FLITS = 25
@@ -146,13 +147,11 @@ def test_a_neighbour_that_never_starts_ends_in_a_fault_that_names_flow_and_port(
     limits = {"first_arrival_cycles": 700, "watchdog_cycles": 700}
     driver = loaded(driver_of(network, 0), schedule, 0, **limits)
     driver.start()
-    with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL.*awaited"):
-        driver.wait(LIMIT_CYCLES)
+    refuses(DeviceError, r"^Rank 0.*FIRST_ARRIVAL.*awaited", driver.wait, LIMIT_CYCLES)
     for rank in range(2):
         driver_of(network, rank).reset()
     loaded(driver, schedule, 0).start()
-    with pytest.raises(DeviceError, match=r"Rank 0: not done after 200 cycles, in step .* messag"):
-        driver.wait(200)
+    refuses(DeviceError, r"Rank 0: not done after 200 cycles, in step .* messag", driver.wait, 200)
 
 
 @needs_rtl
@@ -161,16 +160,14 @@ def test_an_illegal_row_is_refused_at_commit_and_named(network, schedule, memory
     wrong = dataclasses.replace(table, port=np.full_like(table.port, 7))
     driver = driver_of(network, 0)
     driver.load_table(wrong)
-    with pytest.raises(DeviceError, match=r"^Rank 0.*row 0.*ROW_ILLEGAL"):
-        driver.commit(settings())
+    refuses(DeviceError, r"^Rank 0.*row 0.*ROW_ILLEGAL", driver.commit, settings())
 
 
 @needs_rtl
 def test_a_start_without_a_commit_is_a_fault(network, memory):
     driver = driver_of(network, 1)
     driver.start()
-    with pytest.raises(DeviceError, match=r"^Rank 1.*NOT_COMMITTED"):
-        driver.wait(100)
+    refuses(DeviceError, r"^Rank 1.*NOT_COMMITTED", driver.wait, 100)
 
 
 @needs_rtl
@@ -191,8 +188,7 @@ SIZES["PARAMETERS"] = 0b0111_0100
     ],
 )
 def test_something_else_behind_the_bus_is_not_taken_for_an_interface(words, message):
-    with pytest.raises(DeviceError, match=f"Rank 4: {message}"):
-        Card(FakeBus(**words), 4).probe()
+    refuses(DeviceError, f"Rank 4: {message}", Card(FakeBus(**words), 4).probe)
 
 
 def test_a_table_of_another_rank_or_too_large_is_not_written(schedule):
@@ -224,8 +220,7 @@ def test_a_fault_names_its_wave_where_the_interface_repeats_tables(wave_width):
     words = SIZES | {"PARAMETERS": SIZES["PARAMETERS"] | wave_width << 27, "STATUS": MASK["fault"]}
     bus = FakeBus(**words, FAULT=4 | 0xFF << 12, FAULT_ROW=5 << 16 | 7, FAULT_WAVE=3 | 1 << 16)
     where = "Rank 2, row 7, flow 5, wave 3: no" if wave_width else "Rank 2, row 7, flow 5: no"
-    with pytest.raises(DeviceError, match=where):
-        Card(bus, 2).wait(1)
+    refuses(DeviceError, where, Card(bus, 2).wait, 1)
 
 
 def test_a_reset_lasts_until_the_interface_is_no_longer_busy():
@@ -235,8 +230,7 @@ def test_a_reset_lasts_until_the_interface_is_no_longer_busy():
     Card(quiet, 2).reset()
     Card(quiet, 2).reset(2**32 - 1)
     assert quiet.written == [*reset_writes(0), *reset_writes(2**32 - 1)]
-    with pytest.raises(ValueError, match="Sequence must fit 32 bits, not 4294967296"):
-        Card(quiet, 2).reset(2**32)
+    refuses(ValueError, "Sequence must fit 32 bits, not 4294967296", Card(quiet, 2).reset, 2**32)
 
 
 def test_a_card_rejoins_only_when_all_is_delivered_and_only_with_the_number_it_was_given():
@@ -244,8 +238,7 @@ def test_a_card_rejoins_only_when_all_is_delivered_and_only_with_the_number_it_w
     with pytest.raises(DeviceError, match="Rank 2: not delivered after 10 reads of STATUS"):
         Card(waits, 2, max_polls=10).rejoin(7)
     faulted = FakeBus(**SIZES, STATUS=MASK["fault"] | MASK["delivered"], FAULT=4)
-    with pytest.raises(DeviceError, match=r"Rank 2.*\(WATCHDOG\)"):
-        Card(faulted, 2).rejoin(7)
+    refuses(DeviceError, r"Rank 2.*\(WATCHDOG\)", Card(faulted, 2).rejoin, 7)
     assert not waits.written and not faulted.written
     short = FakeBus(STATUS=MASK["delivered"], SEQUENCE=300 % 256)
     with pytest.raises(DeviceError, match="Rank 2: next collective must be number 300, not 44"):

@@ -7,7 +7,7 @@ import pytest
 
 from multitree import Communicator, EngineError, LinkModel, mesh, parse_topology, ring, torus
 from multitree.host import engines
-from multitree.host.buffers import to_tensor
+from multitree.host.buffers import to_array, to_tensor
 from multitree.host.invariant_sums import InvariantSum
 from multitree.nic.driver.commands import PortCounts
 from tests.emulation import needs_rtl
@@ -16,6 +16,7 @@ from tests.host.values import bits, make_buffers, odd_buffers
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its sums are untested")
 
 from multitree.host.tensors import invariant  # noqa: E402
+from tests.host.tensors.test_invariant import summed  # noqa: E402
 
 SIX_RANKS = ("mesh:3x2", "ring:6", "full:6", "fat_tree:2x3", "bigraph:3x2")
 
@@ -26,17 +27,11 @@ def invariant_on(topology, **options):
 
 def expected(buffers, op="sum"):
     """What the pure functions give, without a schedule."""
-    memory = to_tensor(buffers.copy())
-    keys = invariant.keys_of(memory).view(memory.shape)
-    largest = keys.amax(0)
-    limbs = sum(invariant.limbs_of(row, largest) for row in memory)
-    sums = invariant.sum_of(limbs, largest, memory.dtype, len(memory) if op == "average" else None)
-    return sums.view(torch.int16 if memory.dtype == torch.bfloat16 else torch.int32).numpy()
+    return to_array(summed(to_tensor(buffers.copy()), op))
 
 
 def same(found, wanted):
-    found = np.ascontiguousarray(found)
-    return (bits(found) == wanted.view(f"u{found.dtype.itemsize}")).all()
+    return (bits(found) == bits(wanted)).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

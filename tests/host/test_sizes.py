@@ -3,6 +3,7 @@
 import pytest
 
 from multitree.host.sizes import format_size, parse_size, parse_sizes
+from tests.refusals import refuses
 
 
 @pytest.mark.parametrize(
@@ -31,13 +32,11 @@ def test_a_size_is_bytes_or_has_a_binary_or_an_si_unit(text, size_bytes):
     ["", "KiB", "1.5MiB", "-4", "0", "6", "1M", "64k", "1PB", "4,8", "1 0", "٤", "4 4KiB", "0x10"],
 )
 def test_anything_else_is_refused(text):
-    with pytest.raises(ValueError, match="Size must be"):
-        parse_size(text)
+    refuses(ValueError, "Size must be", parse_size, text)
 
 
 def test_a_number_of_too_many_digits_is_refused_with_their_number():
-    with pytest.raises(ValueError, match=r"^Size must have at most 15 digits, not 16$"):
-        parse_size("1" + "0" * 15)
+    refuses(ValueError, r"^Size must have at most 15 digits, not 16$", parse_size, "1" + "0" * 15)
 
 
 def test_a_size_is_in_a_list_once_in_whatever_unit():
@@ -57,5 +56,4 @@ def test_what_is_written_is_read_back(size_bytes):
 def test_a_list_has_commas_and_no_empty_place():
     assert parse_sizes("32KiB, 1MB,4") == [32768, 1_000_000, 4]
     for text in ("", "4,", "4,,8", "4;8", "4,6"):
-        with pytest.raises(ValueError, match="Size must be"):
-            parse_sizes(text)
+        refuses(ValueError, "Size must be", parse_sizes, text)

@@ -31,16 +31,6 @@ def test_a_file_that_does_not_fit_leaves_the_one_that_was_there(run, line, size)
     assert contents(Path()) == before
 
 
-@pytest.mark.parametrize(
-    ("command", "formats"),
-    [("topology", ".json or .graphml"), ("schedule", ".json or .csv")],
-)
-def test_a_file_of_a_format_that_is_not_written_is_refused(run, command, formats):
-    says = run.refused(f"{command} ring:4 --out net.xml")
-    assert says == f"File must end in {formats}, not 'net.xml'"
-    assert contents(Path()) == {}
-
-
 def test_verilog_that_does_not_fit_leaves_all_files_that_were_there(run, monkeypatch):
     def write(text, options=""):
         def cached_verilog(*_, name, **kinds):

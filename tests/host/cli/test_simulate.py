@@ -18,11 +18,6 @@ def test_the_analytic_engine_times_switches(run):
     assert data["cycles"] > data["bound_cycles"] and data["exact"] is None
 
 
-def test_what_switches_cannot_do_is_refused_in_one_sentence(run):
-    says = run.refused("simulate fat_tree:4x4 --engine analytic --dependency submessage")
-    assert "must be chunk where links are shared, not " in says
-
-
 def test_a_comparison_on_switches_has_steps_and_cycles(run):
     data = run.json("compare fat_tree:4x4 --engine analytic")
     first = data["results"][0]

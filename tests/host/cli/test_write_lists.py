@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import subprocess
 import zlib
 
 import numpy as np
@@ -24,6 +23,7 @@ from multitree.sim.emulator.library import network_library
 from multitree.sim.emulator.network import Network
 from multitree.sim.timing.sizing import config_for, emulated_dtypes
 from tests.emulation import needs_rtl
+from tests.programs import start
 from tests.repository import ROOT
 
 INTEGRATION = ROOT / "docs" / "integration.md"
@@ -116,8 +116,8 @@ def test_arrays_of_two_ranks_are_one_program_in_c(run, tmp_path):
         "{ show(T_writes_0, T_NUM_WRITES_0); show(T_writes_3, T_NUM_WRITES_3); return 0; }\n"
     )
     flags = ["-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    subprocess.run([compiler, *flags, "-o", "show", "main.c"], check=True)
-    reported = subprocess.run(["./show"], capture_output=True, text=True, check=True).stdout
+    start(compiler, *flags, "-o", "show", "main.c")
+    reported = start("./show").stdout
     assert [tuple(map(int, line.split())) for line in reported.splitlines()] == wanted
 
 

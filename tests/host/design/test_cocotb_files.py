@@ -85,19 +85,14 @@ def test_a_core_without_benches_has_no_target_for_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_design_without_benches_takes_the_folder_away(tmp_path):
+@pytest.mark.parametrize("mine", [[], ["mine.py"]])
+def test_a_design_without_benches_takes_the_folder_away_but_for_what_is_not_its(tmp_path, mine):
     write(tmp_path)
-    removed = write(tmp_path, None).removed
-    assert f"{FOLDER}/run.py" in removed
-    assert not (tmp_path / FOLDER).exists()
-
-
-@pytest.mark.slow
-def test_what_is_not_ours_stays_in_the_folder(tmp_path):
-    write(tmp_path)
-    (tmp_path / FOLDER / "mine.py").write_text("")
-    write(tmp_path, None)
-    assert [path.name for path in (tmp_path / FOLDER).iterdir()] == ["mine.py"]
+    for name in mine:
+        (tmp_path / FOLDER / name).write_text("")
+    assert f"{FOLDER}/run.py" in write(tmp_path, None).removed
+    assert [path.name for path in tmp_path.glob(f"{FOLDER}/*")] == mine
+    assert (tmp_path / FOLDER).exists() == bool(mine)
 
 
 @pytest.mark.slow

@@ -107,10 +107,9 @@ def entry(name):
         "[" * 100_000,
         "\xff",
         json.dumps({"schema": "multitree.manifest.v2", "files": []}),
-        json.dumps({"schema": "multitree.manifest.v1", "files": [{"file": 1, "sha256": "0"}]}),
         *(
             json.dumps(entry(name))
-            for name in ("", "..", "../a.v", "/etc/a", "a\0", "a/b/c", "a/../b", "-")
+            for name in (1, "", "..", "../a.v", "/etc/a", "a\0", "a/b/c", "a/../b", "-")
         ),
     ],
     ids=lambda text: text[-30:],

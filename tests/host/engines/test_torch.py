@@ -18,6 +18,7 @@ from multitree.host.work import average_of
 from tests.host.devices import on_every_device, own_stream
 from tests.host.tensors.schedules import COLLECTIVES, check_memory, networks
 from tests.host.values import bits, make_buffers, with_odd_values
+from tests.refusals import refuses
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so its engine is untested")
 
@@ -56,8 +57,7 @@ def test_an_addition_after_a_copy_of_its_flow_is_refused(executor):
     ],
 )
 def test_memory_that_does_not_fit_is_refused(executor, tensor, error):
-    with pytest.raises(error, match="Memory must"):
-        executor.execute(build(torus(2, 2), "multitree"), tensor)
+    refuses(error, "Memory must", executor.execute, build(torus(2, 2), "multitree"), tensor)
 
 
 @on_every_device
@@ -92,8 +92,7 @@ def test_a_tensor_that_requires_grad_is_refused_where_gradients_are_recorded(eng
     with Communicator(torus(2, 2), engine=engine) as comm:
         for call in calls_on(comm):
             for given in (tensor, rows):
-                with pytest.raises(ValueError, match=r"must not require grad.*`\.detach\(\)`"):
-                    call(given)
+                refuses(ValueError, r"must not require grad.*`\.detach\(\)`", call, given)
 
 
 @ENGINES

@@ -11,6 +11,7 @@ from multitree.host.evaluation import definition
 from multitree.host.evaluation.definition import _CHECKS, grid_of, read_grid
 from multitree.host.evaluation.point import COLUMNS, Point, PointResult
 from multitree.host.parameters import swept_parameters
+from tests.refusals import refuses
 from tests.repository import ROOT
 
 LEAST = {"topology": "ring:4", "algorithm": "ring", "size": "4KiB", "engine": "analytic"}
@@ -128,8 +129,7 @@ def test_values_of_each_key_are_taken(key):
     ],
 )
 def test_wrong_values_are_refused(entries, problem):
-    with pytest.raises(SweepError, match=f"^sweep: {problem}"):
-        grid_of(LEAST | entries)
+    refuses(SweepError, f"^sweep: {problem}", grid_of, LEAST | entries)
 
 
 @pytest.mark.parametrize("key", LEAST)
@@ -139,8 +139,7 @@ def test_what_every_sweep_needs_must_be_there(key):
 
 
 def test_a_sweep_is_a_mapping():
-    with pytest.raises(TypeError, match=r"^Sweep must be a mapping or the path .*, not \[1\]$"):
-        grid_of([1])
+    refuses(TypeError, r"^Sweep must be a mapping or the path .*, not \[1\]$", grid_of, [1])
 
 
 def test_too_many_points_are_refused(monkeypatch):
@@ -161,8 +160,7 @@ def test_problems_of_a_file_have_its_name_and_the_line(tmp_path):
     ):
         path.write_text(text)
         for given in (path, str(path)):
-            with pytest.raises(SweepError, match=f"^{path}: {problem}"):
-                read_grid(given)
+            refuses(SweepError, f"^{path}: {problem}", read_grid, given)
 
 
 def test_of_a_file_that_is_damaged_anywhere_the_place_or_the_rule_is_named(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from multitree.host.evaluation import definition
 from multitree.host.evaluation.definition import read_entries
 from multitree.topology.errors import ContentError
+from tests.refusals import refuses
 
 
 def entries(tmp_path, text):
@@ -77,8 +78,7 @@ def test_keys_keep_their_order(tmp_path):
     ],
 )
 def test_all_else_is_refused_with_its_place(tmp_path, text, problem):
-    with pytest.raises(ContentError, match=f"^{problem}"):
-        entries(tmp_path, text)
+    refuses(ContentError, f"^{problem}", entries, tmp_path, text)
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
@@ -88,9 +88,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
         (".", "plain file, not a folder"),
         ("bytes.yaml", "line 1, column 4: text must be UTF-8"),
     ):
-        with pytest.raises(ContentError, match=problem):
-            read_entries(str(tmp_path / name))
+        refuses(ContentError, problem, read_entries, str(tmp_path / name))
     monkeypatch.setattr(definition, "MAX_CHARACTERS", 4)
     assert entries(tmp_path, "a: 1") == ({"a": 1}, {"a": "line 1, column 1"})
-    with pytest.raises(ContentError, match="at most 4 characters, not 5"):
-        entries(tmp_path, "a: 12")
+    refuses(ContentError, "at most 4 characters, not 5", entries, tmp_path, "a: 12")

@@ -11,6 +11,7 @@ from multitree.host.torch.options import Options, options_of  # noqa: E402
 from multitree.host.torch.staging import Staged  # noqa: E402
 from tests.host.torch.ranks import RankError, run_ranks  # noqa: E402
 from tests.programs import python  # noqa: E402
+from tests.refusals import refuses  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +44,7 @@ def test_a_topology_of_the_environment_is_for_groups_of_its_size(monkeypatch):
     monkeypatch.setenv("MULTITREE_TOPOLOGY", "torus:2x2")
     assert chosen(num_ranks=3, is_default_group=False).topology.name == "full:3"
     assert chosen(num_ranks=4, is_default_group=False).topology.name == "torus:2x2"
-    with pytest.raises(ValueError, match=r"the group, 3, but torus:2x2 has 4"):
-        chosen(num_ranks=3)
+    refuses(ValueError, r"the group, 3, but torus:2x2 has 4", chosen, num_ranks=3)
     with pytest.raises(ValueError, match=r"the group, 3, but ring:4 has 4"):
         chosen(Options(topology="ring:4"), num_ranks=3, is_default_group=False)
     assert chosen(num_ranks=1, is_default_group=False).topology is None
@@ -54,8 +54,7 @@ def test_a_topology_of_the_environment_is_for_groups_of_its_size(monkeypatch):
 def test_an_unknown_choice_is_refused_wherever_it_comes_from(name, monkeypatch):
     monkeypatch.setenv(f"MULTITREE_{name.upper()}", "x")
     for call in (lambda: Options(**{name: "x"}), chosen):
-        with pytest.raises(ValueError, match=f"{name.capitalize()} must be one of .*, not 'x'"):
-            call()
+        refuses(ValueError, f"{name.capitalize()} must be one of .*, not 'x'", call)
 
 
 @pytest.mark.parametrize("engine", ["numpy", "rtl"])
@@ -67,8 +66,7 @@ def test_nccl_needs_each_rank_its_own_engine(engine):
 def test_nccl_without_a_gpu_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setenv("MULTITREE_TRANSPORT", "nccl")
-    with pytest.raises(ValueError, match="nccl must have a PyTorch with NCCL and a GPU"):
-        chosen()
+    refuses(ValueError, "nccl must have a PyTorch with NCCL and a GPU", chosen)
 
 
 def test_tensors_stay_on_a_device_that_has_a_transport_and_else_are_copied():
@@ -76,13 +74,11 @@ def test_tensors_stay_on_a_device_that_has_a_transport_and_else_are_copied():
     stays = Staged(("cpu", "meta"))
     assert stays.read(there).device == stays.write(there).device == there.device
     assert stays.write(there.t()).shape == (6,)
-    with pytest.raises(NotImplementedError, match="meta"):
-        Staged().read(there)
+    refuses(NotImplementedError, "meta", Staged().read, there)
 
 
 def test_options_of_another_backend_are_refused():
-    with pytest.raises(TypeError, match=r"must be multitree.torch.Options, not dict"):
-        chosen({})
+    refuses(TypeError, r"must be multitree.torch.Options, not dict", chosen, {})
 
 
 INIT = (

@@ -25,11 +25,18 @@ def custom(spec):
     return replace(parse_topology(spec), family="custom", dims=(), name="a file")
 
 
+def places_of(layout):
+    return np.stack([layout.x, layout.y], axis=1)
+
+
+def apart(layout):
+    """Distances from the centre of each node to that of each."""
+    return np.hypot(*(places_of(layout)[:, None] - places_of(layout)).transpose(2, 0, 1))
+
+
 def distances(layout):
     """Between the centres of any two different nodes."""
-    places = np.stack([layout.x, layout.y], axis=1)
-    apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
-    return apart[~np.eye(len(places), dtype=bool)]
+    return apart(layout)[~np.eye(len(layout.x), dtype=bool)]
 
 
 def pieces(topology, layout, link):
@@ -45,7 +52,7 @@ def pieces(topology, layout, link):
 
 def clearance(topology, layout):
     """Smallest distance from any link to the centre of a node that is none of its ends."""
-    places, least = np.stack([layout.x, layout.y], axis=1), np.inf
+    places, least = places_of(layout), np.inf
     for link, ends in enumerate(topology.links.tolist()):
         others = np.delete(places, ends, axis=0)
         if not len(others):
@@ -140,9 +147,8 @@ def test_lanes_are_to_the_right_and_of_parallel_links_apart():
 def test_without_a_family_neighbours_are_near_and_others_far(spec):
     topology = custom(spec)
     layout = layout_of(topology)
-    places = np.stack([layout.x, layout.y], axis=1)
     hops = np.stack([topology.hop_distances(node) for node in range(topology.num_nodes)])
-    far = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    far = apart(layout)
     assert np.median(far[hops == hops.max()]) > 1.8 * np.median(far[hops == 1])
     assert distances(layout).min() > 2 * layout.radius
 

@@ -1,5 +1,6 @@
 """Pages are drawn, played, scrubbed and used by keyboard, in Chromium."""
 
+import functools
 import re
 
 import networkx
@@ -99,14 +100,8 @@ def driver():
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory):
-    made = {}
-
-    def get(name):
-        if name not in made:
-            made[name] = Played(tmp_path_factory.mktemp(name), name)
-        return made[name]
-
-    return get
+    """Pages by their names, each made once."""
+    return functools.cache(lambda name: Played(tmp_path_factory.mktemp(name), name))
 
 
 @pytest.fixture(params=NETWORKS)
@@ -123,30 +118,39 @@ def check_silent(page):
 
 
 @pytest.fixture
-def page(driver, played):
-    """The page of a network, which has not complained when the test is over."""
-    opened = Page(driver, played.path)
-    yield opened
-    check_silent(opened)
+def show(driver):
+    """Opens pages, none of which has complained when the next is opened or the test is over."""
+    opened = []
+
+    def show(played, address="", **how):
+        for page in opened[-1:]:
+            check_silent(page)
+        opened.append(Page(driver, played.path, address, **how))
+        return opened[-1]
+
+    yield show
+    check_silent(opened[-1])
 
 
 @pytest.fixture
-def torus(driver, networks):
-    """The page of a torus, which every test uses that is not of one network more than another."""
-    opened = Page(driver, networks("torus").path)
-    yield opened
-    check_silent(opened)
+def page(show, played):
+    return show(played)
 
 
-def test_a_page_is_drawn_in_light_and_dark_and_asks_for_nothing(driver, played):
+@pytest.fixture
+def torus(networks):
+    """What every test uses that is not of one network more than another."""
+    return networks("torus")
+
+
+def test_a_page_is_drawn_in_light_and_dark_and_asks_for_nothing(show, played):
     pictures = []
     for dark in (False, True):
-        page = Page(driver, played.path, dark=dark)
+        page = show(played, dark=dark)
         count, colours = page.painted()
         assert count > 5000 and colours > 20
         assert page.run("return document.documentElement.dataset.theme") == ["light", "dark"][dark]
         pictures.append(page.picture())
-        check_silent(page)
     assert pictures[0] != pictures[1]
     page.click("theme")
     assert page.text("theme") == "Theme: light"
@@ -167,14 +171,13 @@ def test_every_time_that_is_scrubbed_to_shows_what_is_in_flight(page, played):
     assert f"{ranks} of {ranks} ranks done" in page.text("summary")
 
 
-def test_waves_of_a_run_have_cycles_of_their_own(driver, networks):
+def test_waves_of_a_run_have_cycles_of_their_own(show, networks):
     played = networks("waves_in_cycles")
-    page = Page(driver, played.path)
+    page = show(played)
     for part in (0.2, 0.6, 0.9):
         time = float(np.floor(part * played.duration))
         page.choose("scrubber", time)
         assert played.said_by(page.text("summary")) == played.at(time)
-    check_silent(page)
 
 
 def test_ranks_are_filled_as_they_are_done(driver, played):
@@ -258,8 +261,8 @@ def test_keys_move_time_and_change_what_is_shown(page, played):
     assert not page.value("keys", "open")
 
 
-def test_arrow_keys_in_the_drawing_pick_neighbours(driver, networks):
-    page = Page(driver, networks("torus").path, "node=9&time=3.62")
+def test_arrow_keys_in_the_drawing_pick_neighbours(show, torus):
+    page = show(torus, "node=9&time=3.62")
     for way, rank in (("RIGHT", 10), ("DOWN", 18), ("LEFT", 17), ("UP", 9)):
         page.press(getattr(Keys, f"ARROW_{way}"), on="drawing")
         assert page.text("node-title") == f"Rank {rank}" and page.value("node") == str(rank)
@@ -267,9 +270,9 @@ def test_arrow_keys_in_the_drawing_pick_neighbours(driver, networks):
     page.until("location.hash.includes('node=9')")
 
 
-def test_a_trace_is_followed_from_event_to_event(driver, networks):
+def test_a_trace_is_followed_from_event_to_event(show, networks):
     played = networks("mesh")
-    page = Page(driver, played.path)
+    page = show(played)
     page.press(Keys.HOME, on="drawing")
     page.run("document.activeElement.blur()")
     events = np.unique(np.concatenate([played.sent.ravel(), played.arrived.ravel()]))
@@ -278,12 +281,13 @@ def test_a_trace_is_followed_from_event_to_event(driver, networks):
         assert float(page.value("scrubber")) == event
 
 
-def test_letters_can_be_switched_off(torus):
-    torus.click("help")
-    torus.click("letters")
-    torus.press(Keys.ESCAPE)
-    torus.press("n", on="drawing")
-    assert not torus.value("numbers", "checked")
+def test_letters_can_be_switched_off(show, torus):
+    page = show(torus)
+    page.click("help")
+    page.click("letters")
+    page.press(Keys.ESCAPE)
+    page.press("n", on="drawing")
+    assert not page.value("numbers", "checked")
 
 
 def table_of(played, rank):
@@ -299,11 +303,11 @@ def number(text):
 
 
 @pytest.mark.parametrize("part", [0.3, 0.75])
-def test_the_table_is_the_interface_s_with_the_state_of_each_row(driver, played, part):
+def test_the_table_is_the_interface_s_with_the_state_of_each_row(show, played, part):
     topology = played.schedule.topology
     time = float(np.floor(part * played.duration) + REST)
     for rank in (0, topology.num_ranks // 2 + 1):
-        page = Page(driver, played.path, f"node={rank}&time={time}")
+        page = show(played, f"node={rank}&time={time}")
         assert page.text("node-title") == f"Rank {topology.label(rank)}"
         head, shown = page.table("rows")
         expected = table_of(played, rank)
@@ -318,7 +322,6 @@ def test_the_table_is_the_interface_s_with_the_state_of_each_row(driver, played,
             if played.in_cycles:
                 assert number(found["Flits"]) == row["size_flits"]
             check_state(played, rank, row, found, time)
-    check_silent(page)
 
 
 def check_state(played, rank, row, found, time):
@@ -348,9 +351,9 @@ def check_state(played, rank, row, found, time):
         assert set(re.findall(r"\d+", found["Waits for"])) == set(map(str, schedule.src[awaited]))
 
 
-def test_links_of_the_node_have_their_numbers(driver, played):
+def test_links_of_the_node_have_their_numbers(show, played):
     topology, schedule = played.schedule.topology, played.schedule
-    page = Page(driver, played.path, f"node=0&time={played.duration}")
+    page = show(played, f"node=0&time={played.duration}")
     head, shown = page.table("ports")
     links = topology.ports(0)
     if played.in_cycles:
@@ -376,8 +379,8 @@ def test_what_the_keyboard_reaches_has_a_name(page):
     assert page.run("return document.getElementById('live').getAttribute('aria-live')") == "polite"
 
 
-def test_with_reduced_motion_pictures_follow_each_other_without_motion(driver, networks):
-    page = Page(driver, networks("torus").path, calm=True)
+def test_with_reduced_motion_pictures_follow_each_other_without_motion(show, torus):
+    page = show(torus, calm=True)
     page.run(
         "window.seen = new Set();"
         "setInterval(() => seen.add(Number(document.getElementById('scrubber').value)), 10)"
@@ -389,30 +392,29 @@ def test_with_reduced_motion_pictures_follow_each_other_without_motion(driver, n
     assert {round(time % 1, 6) for time in page.run("return [...seen]")} == {REST}
 
 
-def test_an_address_leads_to_a_moment_and_nonsense_in_it_to_none(driver, networks):
-    path = networks("torus").path
-    page = Page(driver, path, "time=12.5&node=20&tree=7&show=far")
+def test_an_address_leads_to_a_moment_and_nonsense_in_it_to_none(show, torus):
+    page = show(torus, "time=12.5&node=20&tree=7&show=far")
     assert (float(page.value("scrubber")), page.value("node")) == (12.5, "20")
     assert page.value("tree") == "7"
-    page = Page(driver, path, "time=x&node=-4&tree=99999&show=<b>&time=3")
+    page = show(torus, "time=x&node=-4&tree=99999&show=<b>&time=3")
     assert (float(page.value("scrubber")), page.value("node")) == (REST, "0")
     assert page.value("tree") == "-1"
-    check_silent(page)
 
 
-def test_an_address_is_kept_once_where_time_changes_often(torus):
-    torus.run(
+def test_an_address_is_kept_once_where_time_changes_often(show, torus):
+    page = show(torus)
+    page.run(
         "window.kept = 0; const keep = history.replaceState;"
         "history.replaceState = (...all) => { kept++; keep.apply(history, all); };"
     )
     for place in np.linspace(0.5, 20, 40):
-        torus.choose("scrubber", float(place))
-    torus.until("location.hash.includes('time=20&')")
-    assert torus.run("return kept") < 20
+        page.choose("scrubber", float(place))
+    page.until("location.hash.includes('time=20&')")
+    assert page.run("return kept") < 20
 
 
-def test_a_page_loads_nothing_even_on_request(driver, networks):
-    page = Page(driver, networks("torus").path)
+def test_a_page_loads_nothing_even_on_request(driver, torus):
+    page = Page(driver, torus.path)
     outcome = driver.execute_async_script(
         "fetch('http://127.0.0.1:9/').then(() => arguments[0]('loaded'), () => arguments[0]('no'))"
     )
@@ -422,8 +424,8 @@ def test_a_page_loads_nothing_even_on_request(driver, networks):
 
 
 @pytest.mark.parametrize("size", [(360, 740), (800, 1000), (1440, 900), (2200, 1300)], ids=str)
-def test_nothing_is_cut_off_at_any_width(driver, played, size):
-    page = Page(driver, played.path, size=size)
+def test_nothing_is_cut_off_at_any_width(show, played, size):
+    page = show(played, size=size)
     wide = "document.documentElement.scrollWidth, document.documentElement.clientWidth"
     inside, width = page.run(f"return [{wide}]")
     assert inside <= width
@@ -440,8 +442,8 @@ def test_nothing_is_cut_off_at_any_width(driver, played, size):
 
 
 @pytest.mark.long
-def test_broken_data_are_said_to_be(driver, networks, tmp_path):
-    page = networks("torus").path.read_text()
+def test_broken_data_are_said_to_be(driver, torus, tmp_path):
+    page = torus.path.read_text()
     path = tmp_path / "broken.html"
     path.write_text(re.sub(r'(id="data">)[^<]{400}', r"\1", page))
     opened = Page(driver, path)

@@ -13,6 +13,7 @@ from multitree.host.view import player_page
 from multitree.host.view.player_page import FOLDER, SCRIPTS, Recording, packed, page_of
 from multitree.sim.analytic.engine import analytic
 from tests.host.view.packed import data_of, unpacked
+from tests.refusals import refuses
 
 MODEL = LinkModel()
 
@@ -97,10 +98,8 @@ def test_more_messages_than_a_page_plays_are_refused(monkeypatch):
     monkeypatch.setattr(player_page, "MOST_MESSAGES", 480)
     Recording(schedule)
     monkeypatch.setattr(player_page, "MOST_MESSAGES", 479)
-    with pytest.raises(ScheduleError, match=r"at most 479 in a page, not 480"):
-        Recording(schedule)
-    with pytest.raises(ScheduleError, match=r"not 960"):
-        Recording(replace(schedule, num_waves=2, period=8))
+    refuses(ScheduleError, r"at most 479 in a page, not 480", Recording, schedule)
+    refuses(ScheduleError, r"not 960", Recording, replace(schedule, num_waves=2, period=8))
 
 
 def test_names_from_a_file_are_text_and_nothing_else():

@@ -67,16 +67,8 @@ def check_format(events):
     assert named == sorted(named, reverse=True)
     times = [event["ts"] for event in events if event["ph"] != "M"]
     assert times == sorted(times) and min(times, default=0) >= 0
-    threads = defaultdict(set)
-    for event in events:
-        threads[event["tid"]].add(event["pid"])
-    assert all(len(processes) == 1 for processes in threads.values())
-
-
-def check(events):
-    check_format(events)
-    check_slices(events)
-    check_arrows(events)
+    threads = {(event["tid"], event["pid"]) for event in events}
+    assert len(threads) == len({thread for thread, _ in threads})
 
 
 def check_slices(events):
@@ -91,22 +83,30 @@ def check_slices(events):
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(sorted(spans)))
 
 
-def check_arrows(events):
-    """Raise unless each arrow has two ends, in this order, each within a slice that has begun."""
-    open_slice, begun = {}, {}
+def arrows(events):
+    """Both ends of each arrow, events and their slices: in order, within slices that have begun."""
+    open_slice, begun, found = {}, {}, []
     for event in events:
         if event["ph"] == "X":
             open_slice[event["tid"]] = event
-        elif event["ph"] == "s":
-            assert event["id"] not in begun
-            begun[event["id"]] = open_slice[event["tid"]]
-        elif event["ph"] == "f":
-            assert event["bp"] == "e"
-            assert begun.pop(event["id"])["args"] is not None
-        if event["ph"] in "sf":
-            begin, end = span(open_slice[event["tid"]])
-            assert begin <= nanoseconds(event["ts"]) < max(end, begin + 1)
+        elif event["ph"] in "sf":
+            end = event, open_slice[event["tid"]]
+            first, last = span(end[1])
+            assert first <= nanoseconds(event["ts"]) < max(last, first + 1)
+            if event["ph"] == "s":
+                assert event["id"] not in begun
+                begun[event["id"]] = end
+            else:
+                assert event["bp"] == "e"
+                found.append((begun.pop(event["id"]), end))
     assert not begun
+    return found
+
+
+def check(events):
+    check_format(events)
+    check_slices(events)
+    arrows(events)
 
 
 @pytest.mark.every_set
@@ -187,17 +187,11 @@ def test_the_last_arrival_that_a_message_waits_for_is_found(spec, algorithm, dep
 def test_arrows_lead_from_the_awaited_arrival_to_the_message():
     trace = traced("torus:4x4")
     events = list(TraceEvents(trace))
-    open_slice, begun, found = {}, {}, set()
-    for event in events:
-        if event["ph"] == "X":
-            open_slice[event["tid"]] = event
-        elif event["ph"] == "s":
-            begun[event["id"]] = (event["cat"], open_slice[event["tid"]], event["ts"])
-        elif event["ph"] == "f":
-            kind, source, left = begun[event["id"]]
-            found.add((kind, key_of(source), key_of(open_slice[event["tid"]])))
-            if kind == "dependency":
-                assert nanoseconds(left) == span(source)[1] - 1
+    found = set()
+    for (left, source), (_, target) in arrows(events):
+        found.add((left["cat"], key_of(source), key_of(target)))
+        if left["cat"] == "dependency":
+            assert nanoseconds(left["ts"]) == span(source)[1] - 1
     columns = (trace.schedule.op, trace.schedule.flow, trace.schedule.src, trace.schedule.dst)
     named = [(Op(op).name, *rest) for op, *rest in zip(*(c.tolist() for c in columns), strict=True)]
     messages = {("message", ("send", *name), ("receive", *name)) for name in named}
