@@ -1,4 +1,4 @@
-"""An end of a link with virtual channels: faults told to the other end, and a link that is lost."""
+"""An end of a link with virtual channels: faults that are told, and a lost link."""
 
 import random
 
