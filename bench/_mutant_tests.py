@@ -5,7 +5,7 @@ from collections import deque
 from functools import cache
 from pathlib import Path
 
-from _imports import DOOR, homes, imported, imported_later
+from _sources import DOOR, homes, imported, imported_later
 
 __all__ = ["tests_of"]
 

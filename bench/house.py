@@ -11,7 +11,6 @@ import io
 import statistics
 import sys
 import threading
-import tokenize
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ import _ranks
 import networkx
 import numpy as np
 from _bench import ended, options
-from _imports import imported
+from _sources import Function, arrows, body_lines, comments, documentable, functions
 
 from multitree import Communicator, Schedule, Topology, ring, torus
 from multitree.host.cli.main import main as multitree
@@ -35,34 +34,10 @@ ROOMS = ("topology", "hw", "nic", "sim", "host")
 LONG_LINES, SHORT_FILE_LINES = 40, 80
 # Only these are to need the language of the hardware.
 WITH_AMARANTH = ("multitree.hw.", "multitree.nic.", "multitree.sim.emulator.")
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Tree = ast.Module | ast.ClassDef
 
 
 def files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-
-
-def functions(tree: ast.AST) -> Iterator[Function]:
-    yield from (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def body_lines(function: Function) -> int:
-    """Lines of a function from its first statement on, after parameters and docstring."""
-    has_text = ast.get_docstring(function) is not None and len(function.body) > 1
-    return (function.end_lineno or 0) - function.body[has_text].lineno + 1
-
-
-def public(tree: Tree) -> Iterator[Function | ast.ClassDef]:
-    """Public functions, classes and methods."""
-    for node in tree.body:
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        if isinstance(node, kinds) and not node.name.startswith("_"):
-            # Signatures of one function share the text of the last of them.
-            is_overload = any(ast.unparse(d) == "overload" for d in node.decorator_list)
-            yield from () if is_overload else (node,)
-            if isinstance(node, ast.ClassDef):
-                yield from public(node)
 
 
 def docstring_lines(tree: ast.Module) -> int:
@@ -71,26 +46,10 @@ def docstring_lines(tree: ast.Module) -> int:
     return sum((text.end_lineno or 0) - text.lineno + 1 for text in texts)
 
 
-def num_comments(path: Path) -> int:
-    with path.open("rb") as file:
-        return sum(token.type == tokenize.COMMENT for token in tokenize.tokenize(file.readline))
-
-
 def room_of(module: str) -> str:
     """The folder that a module is in; one at the top of a package stands for itself."""
     folder = module.rpartition(".")[0]
     return folder if folder.count(".") > 1 else module
-
-
-def import_graph(paths: list[Path], *, at_top: bool = False) -> networkx.DiGraph:
-    names = {".".join(("multitree", *p.relative_to(ROOT).with_suffix("").parts)): p for p in paths}
-    graph = networkx.DiGraph()
-    graph.add_nodes_from([*names, "amaranth"])
-    for name, path in names.items():
-        found = {*imported(ast.parse(path.read_text()), at_top=at_top)}
-        found |= {target.split(".")[0] for target in found}
-        graph.add_edges_from((name, target) for target in found & graph.nodes)
-    return graph
 
 
 def num_circles(graph: networkx.DiGraph) -> int:
@@ -113,13 +72,20 @@ def counted() -> dict[str, Any]:
     of_functions = [(body_lines(f), f.name) for tree in trees for f in functions(tree)]
     elaborates = [lines for lines, name in of_functions if name == "elaborate"]
     others = [lines for lines, name in of_functions if name != "elaborate"]
-    documented = [bool(ast.get_docstring(thing)) for tree in trees for thing in public(tree)]
+    documented = [
+        bool(ast.get_docstring(thing))
+        for tree in trees
+        for outer, thing in documentable(tree)
+        if not outer.name.startswith("_") and not thing.name.startswith("_")
+    ]
     product, tests, benches = (
         sum(path.read_text().count("\n") for path in files(*folders))
         for folders in (ROOMS, ["tests"], ["bench"])
     )
-    graph = import_graph(modules)
-    with_amaranth = networkx.ancestors(import_graph(modules, at_top=True), "amaranth")
+    num_comments = sum(len(comments(path.read_text())) for path in modules)
+    graph = networkx.DiGraph(arrows(modules))
+    at_top = networkx.DiGraph(arrows(modules, at_top=True))
+    with_amaranth = networkx.ancestors(at_top, "amaranth")
     return {
         "modules": len(modules),
         "most_modules_in_a_folder": max(per_folder),
@@ -134,7 +100,7 @@ def counted() -> dict[str, Any]:
         "public_things": len(documented),
         "public_things_documented": sum(documented),
         "docstring_lines": sum(map(docstring_lines, trees)),
-        "comments_per_100_lines": round(100 * sum(map(num_comments, modules)) / product, 2),
+        "comments_per_100_lines": round(100 * num_comments / product, 2),
         "circles_of_modules": num_circles(graph),
         "circles_of_folders": num_circles(folders_of(graph)),
         "files_that_need_amaranth": len(with_amaranth),

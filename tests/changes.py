@@ -12,8 +12,8 @@ from tests.benches import bench_module
 
 __all__ = ["Changes", "HistoryError"]
 
-imports = bench_module("_imports")
-DOOR = imports.DOOR
+sources = bench_module("_sources")
+DOOR = sources.DOOR
 ROOMS = ("topology", "hw", "nic", "sim", "host")
 STARTED, COMMANDS = "src/multitree/__main__.py", "host/cli/"
 STARTS_COMMAND = re.compile(r'"-m", "multitree"|-m multitree\b')
@@ -97,7 +97,7 @@ class Changes:
         starts = file.startswith(COMMANDS) or STARTS_COMMAND.search(text)
         found = set(self._commands) if starts else set()
         tree = ast.parse(text)
-        for name in imports.imported(tree):
+        for name in sources.imported(tree):
             found |= self._module(name, file)
         prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
@@ -169,4 +169,4 @@ class Changes:
     @cached_property
     def _doors(self):
         """Home of each name that users import from the package itself."""
-        return imports.homes(ast.parse((self._root / DOOR).read_text()))
+        return sources.homes(ast.parse((self._root / DOOR).read_text()))

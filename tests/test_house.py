@@ -4,10 +4,8 @@ import ast
 import functools
 import importlib
 import inspect
-import io
 import pkgutil
 import re
-import tokenize
 import tomllib
 
 import networkx
@@ -19,8 +17,9 @@ from tests.benches import bench_module
 from tests.components import ALSO, COMPONENTS, SIGNATURES
 from tests.repository import ROOT, listed_files
 
-imports = bench_module("_imports")
-imported, imported_later = imports.imported, imports.imported_later
+sources = bench_module("_sources")
+documentable, dotted = sources.documentable, sources.dotted
+imported, imported_later = sources.imported, sources.imported_later
 
 # Rules hold for every file.
 pytestmark = pytest.mark.every_set
@@ -116,13 +115,7 @@ def parsed(path):
 
 
 def functions(path):
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(parsed(path)) if isinstance(node, kinds)]
-
-
-def dotted(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return "multitree." + ".".join(parts if parts[-1] != "__init__" else parts[:-1])
+    return sources.functions(parsed(path))
 
 
 @each(MODULES + OTHERS)
@@ -166,11 +159,7 @@ def test_a_room_holds_what_its_order_names_and_no_folder_more_than_15_modules(ro
 
 
 def test_no_circle_of_imports_among_modules():
-    graph = networkx.DiGraph()
-    known = {dotted(path) for path in MODULES}
-    for path in MODULES:
-        targets = set(imported(parsed(path))) & known
-        graph.add_edges_from((dotted(path), target) for target in targets - {dotted(path)})
+    graph = networkx.DiGraph(sources.arrows(MODULES))
     circles = [c for c in networkx.strongly_connected_components(graph) if len(c) > 1]
     assert not circles
 
@@ -235,8 +224,7 @@ def test_a_file_and_its_functions_are_short(path):
     assert lines <= FILE_LINES, f"{lines} lines: a noun is missing"
     for node in functions(path):
         # Parameters and docstring are the contract; what has to be read at once is the body.
-        first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
-        body = node.end_lineno - first.lineno + 1
+        body = sources.body_lines(node)
         limit = ELABORATE_LINES if node.name == "elaborate" else BODY_LINES
         assert body <= limit, f"{node.name} has a body of {body} lines"
 
@@ -250,26 +238,11 @@ def test_an_elaborate_has_at_most_one_state_machine(path):
             assert len(machines) <= 1, f"line {node.lineno}"
 
 
-def is_overload(node):
-    """True for a signature among others, whose text is that of the function itself."""
-    return any(isinstance(d, ast.Name) and d.id == "overload" for d in node.decorator_list)
-
-
 @functools.cache
 def behind_doors():
     """Dotted names of what users import."""
     doors = [ROOT / "src/multitree" / name for name in ("__init__.py", "cocotb.py", "torch.py")]
-    return {home for door in doors for home in imports.homes(parsed(door)).values()}
-
-
-def documentable(parent, outer=None):
-    """Functions and classes of a module, and their members, each with the outermost one's name."""
-    for node in parent.body:
-        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        if isinstance(node, kinds) and not is_overload(node):
-            yield outer or node, node
-        if isinstance(node, ast.ClassDef):
-            yield from documentable(node, outer or node)
+    return {home for door in doors for home in sources.homes(parsed(door)).values()}
 
 
 def is_block(path, node):
@@ -356,12 +329,7 @@ def test_every_class_with_members_has_an_example():
 
 @each(MODULES)
 def test_prose_uses_the_field_s_words(path):
-    text = path.read_text()
-    comments = [
-        token.string
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type == tokenize.COMMENT
-    ]
+    comments = sources.comments(path.read_text())
     texts = [
         ast.get_docstring(node) or ""
         for node in ast.walk(parsed(path))

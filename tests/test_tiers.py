@@ -24,7 +24,7 @@ SKIPS = {
 MARKERS = "[pytest]\nmarkers =\n  slow\n  dear\n  long\n  every_set\n"
 # What tests/conftest.py imports and reads.
 SHARED = [f"tests/{name}.py" for name in ("__init__", "conftest", "tiers", "costs", "changes")]
-SHARED += ["tests/benches.py", "bench/_imports.py", "tests/rotation"]
+SHARED += ["tests/benches.py", "bench/_sources.py", "tests/rotation"]
 
 
 def outcome(folder, code, *options, forbid=False, **environment):

@@ -51,7 +51,7 @@ def test_a_block_without_a_property_is_what_its_reason_says(component):
 def text_of(path):
     """A test and the benches of `tests` that it imports."""
     text = (ROOT / path).read_text()
-    names = {*bench_module("_imports").imported(ast.parse(text))}
+    names = {*bench_module("_sources").imported(ast.parse(text))}
     modules = [name.split(".") for name in sorted(names) if name.startswith("tests.")]
     benches = [ROOT.joinpath(*module).with_suffix(".py") for module in modules]
     return text + "".join(bench.read_text() for bench in benches if bench.exists())
