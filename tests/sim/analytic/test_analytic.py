@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import LinkModel, Topology, build, exact, parse_topology
+from multitree import LinkModel, build, exact, parse_topology
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.analytic.link_buffers import LinkBuffers
 from multitree.sim.analytic.table_rows import generations_of
@@ -16,7 +16,7 @@ from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, mesh, ring, torus
 from multitree.topology.lowering import lowered
 from multitree.topology.networks.bounds import bound_cycles
-from tests.topology.graphs import by_hand
+from tests.topology.graphs import by_hand, copy_of, pair
 
 MODELS = [
     LinkModel(),
@@ -107,10 +107,9 @@ def test_a_late_sibling_costs_one_submessage_not_a_chunk():
 
 
 def test_a_link_of_half_the_speed_takes_twice_as_long_per_flit():
-    slow = Topology("slow", 2, 0, [[0, 1], [1, 0]], [8.0, 8.0], [150.0, 150.0])
     cycles = [
         analytic(chain(topology, 1), flits).cycles
-        for topology in (ring(2), slow)
+        for topology in (ring(2), pair(8.0))
         for flits in (100, 500)
     ]
     assert cycles[1] - cycles[0] == 400 and cycles[3] - cycles[2] == 800
@@ -164,7 +163,7 @@ def test_a_message_without_payload_waits_until_all_before_it_is_in_memory():
 def test_a_contribution_ends_behind_a_sibling_that_came_slowly():
     base = fully_connected(3)
     bandwidth = np.where((base.links == [1, 0]).all(axis=1), 4.0, 16.0)
-    slow = Topology("slow", 3, 0, base.links, bandwidth, base.latency_ns)
+    slow = copy_of(base, bandwidth)
     rows = [[0, Op.REDUCE, 0, 1, 0], [1, Op.REDUCE, 0, 2, 0]]
     model = LinkModel()
     found = analytic(one_way([100], rows=rows, topology=slow), 100, model).arrived[0]

@@ -15,6 +15,7 @@ from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.sim.timing.sizing import config_for, least_sizes
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import lowered, unrolled
+from tests.refusals import refuses
 from tests.sim.emulated import SWITCHED, checked, switched_session
 from tests.sim.rtl.test_switched import CASES, schedule_of
 from tests.topology.graphs import by_hand
@@ -171,18 +172,6 @@ def test_a_rank_whose_link_has_no_reverse_is_named():
         analytic(schedule, 100)
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"dependency": "submessage"}, "dependency must be chunk where links are shared"),
-        ({"flow_control": "packet"}, "flow_control must be message where links are shared"),
-    ],
-)
-def test_what_interfaces_on_shared_links_cannot_do_is_refused(changed, said):
-    with pytest.raises(ScheduleError, match=said):
-        analytic(build(PAIR, "ring"), 10, LinkModel(**changed))
-
-
 def test_a_route_of_more_switches_than_a_head_has_room_for_is_refused_with_its_row():
     with pytest.raises(ScheduleError, match=r"Row \d+.*switches on the route must be at most 9"):
         analytic(build(parse_topology("torus:20x3"), "double_tree"), 10)
@@ -265,10 +254,10 @@ def test_less_than_whole_messages_is_refused_before_anything_is_loaded(less, say
     schedule, model = build(parse_topology("fat_tree:2x2"), "multitree"), LinkModel(**less)
     config = config_for(schedule.topology, model, **least_sizes(schedule, 8))
     loader = Loader(schedule.topology, config, model, MemoryTiming())
-    with pytest.raises(ScheduleError, match=f"fat_tree:2x2: {says}"):
-        loader.load(Upcoming(schedule, 32, "int32"))
-    with pytest.raises(ScheduleError, match=says):
-        check_store_and_forward(schedule, model)
+    queued = Upcoming(schedule, 32, "int32")
+    refuses(ScheduleError, f"fat_tree:2x2: {says}", loader.load, queued)
+    refuses(ScheduleError, says, check_store_and_forward, schedule, model)
+    refuses(ScheduleError, says, analytic, schedule, 10, model)
     check_store_and_forward(schedule, LinkModel())
 
 

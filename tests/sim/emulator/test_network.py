@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitree import DeviceError, Topology, TopologyError, fully_connected, ring
+from multitree import DeviceError, TopologyError, fully_connected, ring
 from multitree.nic.driver.commands import HostOp
 from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from tests.refusals import refuses
 from tests.sim.emulator import probe
 from tests.sim.emulator.probe import do, note, probe_network, write
-from tests.topology.graphs import pair, star
+from tests.topology.graphs import one_way_ring, pair, star
 
 MODEL = LinkModel(flit_bytes=8, buffer_flits=16)
 
@@ -199,9 +199,8 @@ def test_a_flit_where_there_is_no_link_is_an_error_that_names_the_port(network):
 def test_what_cannot_be_wired_is_refused():
     with pytest.raises(TopologyError, match="a rank has 3 links, the interface 2 ports"):
         probe_network(fully_connected(4), link_model=MODEL)
-    one_way = Topology("circle", 3, 0, [[0, 1], [1, 2], [2, 0]], [8.0] * 3, [1.0] * 3)
     with pytest.raises(TopologyError, match="link 0 has no reverse link"):
-        probe_network(one_way, link_model=MODEL)
+        probe_network(one_way_ring(3), link_model=MODEL)
     with pytest.raises(TopologyError, match="must be built for shared links"):
         probe_network(star(2, 8.0, 1.0), link_model=MODEL)
 

@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from multitree import LinkModel, ScheduleError, Topology, build, load_job, parse_topology, torus
+from multitree import LinkModel, ScheduleError, build, load_job, parse_topology, torus
 from multitree.sim.jobs.groups import Placement, rank_groups
 from multitree.sim.jobs.iteration import BUCKET_BYTES, gradient_messages, iteration
 from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
 from multitree.sim.jobs.systolic_arrays import LayerShape
 from tests.benches import bench_module
+from tests.topology.graphs import copy_of
 
 
 def test_every_rank_is_in_one_group_of_each_kind_and_two_groups_share_one_rank():
@@ -90,7 +91,7 @@ def test_groups_that_share_a_link_are_refused_by_its_name():
 def test_groups_on_unequal_links_have_networks_of_their_own():
     whole = torus(4, 4)
     speeds = np.where(whole.links.max(axis=1) < 4, 8.0, 16.0)
-    slow = Topology("slow row", 16, 0, whole.links, speeds, 150.0)
+    slow = copy_of(whole, speeds)
     assert [each.groups for each in Placement(slow, 4).networks("tensor")] == [(0,), (1, 2, 3)]
 
 

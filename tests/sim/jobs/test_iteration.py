@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree import LinkModel, ScheduleError, Topology, build, load_job, ring, torus
+from multitree import LinkModel, ScheduleError, build, load_job, ring, torus
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.jobs.collective_times import CollectiveTimes
 from multitree.sim.jobs.groups import Placement
@@ -11,7 +11,7 @@ from multitree.sim.jobs.iteration import iteration, time_job
 from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
 from multitree.sim.jobs.systolic_arrays import SystolicArrays
 from tests.refusals import refuses
-from tests.topology.graphs import star
+from tests.topology.graphs import copy_of, star
 
 MODEL = LinkModel()
 
@@ -47,8 +47,7 @@ def test_an_algorithm_that_suits_its_schedule_to_a_size_is_built_for_each():
 
 def test_the_slowest_of_unequal_groups_counts():
     whole = torus(4, 4)
-    speeds = np.where(whole.links.max(axis=1) < 4, 4.0, 16.0)
-    slow = Topology("slow row", 16, 0, whole.links, speeds, 150.0)
+    slow = copy_of(whole, np.where(whole.links.max(axis=1) < 4, 4.0, 16.0))
     collective = Collective("all_reduce", 1 << 16, "tensor")
     even, uneven = (
         CollectiveTimes(Placement(each, 4), "ring", MODEL).cycles(collective)

@@ -23,6 +23,7 @@ from multitree.topology.collectives import DTYPES, OPS
 from multitree.topology.families.direct import fully_connected, ring, torus
 from tests.emulation import needs_rtl
 from tests.sim.emulated import checked, emulate, same_bits
+from tests.topology.graphs import copy_of
 
 pytestmark = needs_rtl
 
@@ -182,10 +183,8 @@ def test_in_every_mode_sizes_that_fill_no_submessage_and_late_ranks_change_no_bi
 
 
 def test_slower_memory_and_links_are_slower_as_predicted_and_change_no_bit():
-    base = torus(4, 4)
-    slow = Topology("slow", 16, 0, base.links, np.full(64, 5.0), np.full(64, 20.0))
     model = LinkModel(memory_read_cycles=17, memory_write_cycles=9)
-    schedule = build_multitree(slow)
+    schedule = build_multitree(copy_of(torus(4, 4), 5.0, 20.0))
     trace = trace_of(schedule, buffers_of(SEED, 16, 6000), model=model)
     assert abs(analytic(schedule, 1500, model).cycles / trace.cycles - 1) < 0.02
 

@@ -16,6 +16,12 @@ MODEL = LinkModel()
 OFF_CYCLES = 32
 
 
+def report_of(schedule, engine="analytic", **options):
+    """What is reported of a collective of 4 KiB."""
+    with Runner.timed(schedule.topology, engine, **options) as runner:
+        return runner.simulate(schedule, 4096)[0]
+
+
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize(
@@ -30,15 +36,15 @@ OFF_CYCLES = 32
 )
 @pytest.mark.parametrize("lockstep", [False, True])
 def test_tables_are_loaded_in_the_cycles_of_the_emulated_hosts(spec, algorithms, lockstep):
-    topology, size_bytes = parse_topology(spec), 4096
+    topology = parse_topology(spec)
     for algorithm in algorithms:
         schedule = build(topology, algorithm, cost_model=MODEL.cost_model(topology, 256))
         if lockstep and schedule.num_waves > 1:
             continue
-        with Runner.timed(topology, "rtl", lockstep=lockstep) as runner:
-            measured = runner.simulate(schedule, size_bytes)[0].loading_cycles
-        with Runner.timed(topology, "analytic", lockstep=lockstep) as runner:
-            modelled = runner.simulate(schedule, size_bytes)[0].loading_cycles
+        measured, modelled = (
+            report_of(schedule, engine, lockstep=lockstep).loading_cycles
+            for engine in ("rtl", "analytic")
+        )
         assert abs(modelled - measured) <= OFF_CYCLES, algorithm
 
 
@@ -48,8 +54,8 @@ def test_what_loading_takes_does_not_depend_on_links_or_a_waveform(tmp_path):
     for latency_ns, name in ((1.0, None), (30.0, None), (150.0, None), (30.0, "run.vcd")):
         topology = scaled(torus(2, 2), None, latency_ns)
         waveform = None if name is None else Waveform(tmp_path / name)
-        with Runner.timed(topology, "rtl", waveform=waveform) as runner:
-            measured.append(runner.simulate(build(topology, "multitree"), 4096)[0].loading_cycles)
+        report = report_of(build(topology, "multitree"), "rtl", waveform=waveform)
+        measured.append(report.loading_cycles)
     # Each of writes and status is over up to 8 cycles before the emulation stops.
     assert max(measured) - min(measured) <= 3 * 8
 
@@ -62,15 +68,13 @@ def test_every_write_takes_its_cycles():
 
 
 def test_an_offload_is_loading_the_collective_and_the_host():
-    with Runner.timed(ring(4), "analytic", host=Host(50, 2.5)) as runner:
-        report, _ = runner.simulate(build_ring(ring(4)), 4096)
+    report = report_of(build_ring(ring(4)), host=Host(50, 2.5))
     assert report.offload_us == pytest.approx((report.loading_cycles + report.cycles) / 1e3 + 2.5)
     share = 8 * MODEL.flit_bytes / report.wire_bits_per_flit
     left = report.size_bytes / report.offload_us / 1000 * share
     assert report.offload_bandwidth_gbytes_per_s == pytest.approx(left)
     faster = replace(MODEL, clock_ghz=2.0)
-    with Runner.timed(ring(4), "analytic", host=Host(50, 2.5), link_model=faster) as runner:
-        twice, _ = runner.simulate(build_ring(ring(4)), 4096)
+    twice = report_of(build_ring(ring(4)), host=Host(50, 2.5), link_model=faster)
     cycles = twice.loading_cycles + twice.cycles
     assert twice.offload_us == pytest.approx(cycles / 2e3 + 2.5)
 
@@ -88,9 +92,8 @@ def test_what_no_interface_holds_is_not_loaded():
     ],
 )
 def test_what_no_interface_can_be_built_for_is_timed_and_its_loading_unknown(spec, model):
-    topology = parse_topology(spec)
-    with Runner.timed(topology, "analytic", link_model=model, host=Host(6, 2.5)) as runner:
-        report, _ = runner.simulate(build(topology, "multitree"), 4096)
+    schedule = build(parse_topology(spec), "multitree")
+    report = report_of(schedule, link_model=model, host=Host(6, 2.5))
     assert report.cycles > 0
     assert report.loading_cycles is report.offload_us is None
     unknown = "tables are loaded in unknown time, and so is an offload"
