@@ -2,7 +2,7 @@
 
 import re
 
-from amaranth import Module, Signal
+from amaranth import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
@@ -10,6 +10,7 @@ from multitree.hw.axi.bursts import AxiReader, AxiWriter, byte_address_width
 from multitree.hw.axi.channels import AxiSignature
 from multitree.nic.driver.config import SWITCH_MODULE_NAME
 from tests.hw.link.one_channel import StreamReceiver, StreamTransmitter
+from tests.hw.link.wires import FORWARD, join
 
 __all__ = ["AxiManagers", "LinkPair", "module_ports", "network_top"]
 
@@ -22,7 +23,6 @@ module delay_line #(parameter WIDTH = 1, parameter CYCLES = 2) (
   assign o = line[WIDTH*CYCLES-1 -: WIDTH];
 endmodule
 """
-_SIDEBAND = ("valid", "kind", "vc", "sequence", "epoch", "check", "payload")
 
 
 class LinkPair(wiring.Component):
@@ -46,9 +46,7 @@ class LinkPair(wiring.Component):
         m.submodules.receiver = far = self._receiver
         wiring.connect(m, wiring.flipped(self.i), near.i)
         wiring.connect(m, far.o, wiring.flipped(self.o))
-        for name in _SIDEBAND:
-            self._delay(m, getattr(near.link, name), getattr(far.link, name))
-        self._delay(m, far.link.credit, near.link.credit)
+        join(m, near.link, far.link, self._latency_cycles)
         m.d.comb += [near.open.eq(1), far.up.eq(1)]
         faults = (near.fault_credit, far.sequence_error, far.overflow)
         faults += (far.check_error, far.epoch_error)
@@ -56,13 +54,6 @@ class LinkPair(wiring.Component):
             with m.If(fault):
                 m.d.sync += self.error[bit].eq(1)
         return m
-
-    def _delay(self, m, source, target):
-        for _ in range(self._latency_cycles):
-            later = Signal.like(source)
-            m.d.sync += later.eq(source)
-            source = later
-        m.d.comb += target.eq(source)
 
 
 class AxiManagers(wiring.Component):
@@ -118,7 +109,7 @@ def network_top(interface, wires, *, num_ranks, latency_cycles, design="multitre
         near, far = (
             f"{_label(node, num_ranks)}_link_{port}" for node, port in ((src, out), (dst, back))
         )
-        lines = [(f"{near}_tx_{name}", f"{far}_rx_{name}", name) for name in _SIDEBAND]
+        lines = [(f"{near}_tx_{name}", f"{far}_rx_{name}", name) for name in FORWARD]
         lines.append((f"{far}_rx_credit", f"{near}_tx_credit", "credit"))
         for source, target, name in lines:
             width = ports[src][f"link_{out}_tx_{name}"][1]

@@ -7,30 +7,25 @@ import pytest
 from ml_dtypes import bfloat16
 
 from multitree.hw.lanes import DType
+from multitree.nic.driver.config import LANE_TYPES
 from multitree.nic.reduce.reducer import Acknowledger, Reducer
+from multitree.topology import collectives
+from multitree.topology.collectives import DTYPES
 from tests.hw.streams import PATTERNS, go, put, run, seeded, send, simulation_of
 from tests.nic.blocks import SMALL
 from tests.nic.memory import latencies, reader, writer
 
 S = SMALL.submessage_flits
 DEPTH = 1 << SMALL.address_width
-KINDS = {
-    DType.INT32: (np.int32, None),
-    DType.FP32: (np.float32, np.uint32(0x7FC00000)),
-    DType.BF16: (bfloat16, np.uint16(0x7FC0)),
-}
+NUMPY = {DType(lane.value): DTYPES[name] for name, lane in LANE_TYPES.items()}
 READ_CYCLES, WRITE_CYCLES = 12, 8
 
 
 def combine(a, b, dtype, maximum):
     """The sum of two flits, lane by lane, or the larger lanes."""
-    kind, nan = KINDS[dtype]
-    a, b = (np.array([value], np.uint64).view(kind) for value in (a, b))
-    with np.errstate(all="ignore"):
-        result = np.maximum(a, b) if maximum else a + b
-    if nan is not None:
-        result = np.where(np.isnan(result), nan.view(kind), result)
-    return int(result.view(np.uint64)[0])
+    a, b = (np.array([value], np.uint64).view(NUMPY[dtype]) for value in (a, b))
+    collectives.combine(a, b, "max" if maximum else "sum")
+    return int(a.view(np.uint64)[0])
 
 
 def random_flit(rng):
