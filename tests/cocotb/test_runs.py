@@ -75,12 +75,11 @@ TEXTS = {
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / CASE_FILE).write_text(replace(CASE, tops=TOPS).text())
-    save_schedule(CASE.schedule, tmp_path / SCHEDULE_FILE)
+def folder(case_folder):
+    (case_folder / CASE_FILE).write_text(replace(CASE, tops=TOPS).text())
     for name, text in TEXTS.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    return tmp_path
+        (case_folder / f"{name}.py").write_text(text)
+    return case_folder
 
 
 @pytest.fixture
@@ -93,10 +92,8 @@ def simulated(monkeypatch):
         coverage = bench_bins(CASE.config)
         coverage.hit("length", length="empty" if top == "one" else "whole flits")
         coverage.save(folder / runs.COVERAGE_FILE)
-        case = f'<testcase classname="{modules[0]}" name="t" />'
-        (folder / "results.xml").write_text(
-            f"<testsuites><testsuite>{case}</testsuite></testsuites>"
-        )
+        suite = f'<testsuite><testcase classname="{modules[0]}" name="t" /></testsuite>'
+        (folder / "results.xml").write_text(f"<testsuites>{suite}</testsuites>")
         (folder / f"{top}.fst").write_text(top)
         return [TestResult(f"{module}.t", True, 2.0, 0.1, "") for module in modules]
 
@@ -120,16 +117,20 @@ def test_modules_with_a_test_that_matches_are_run(folder, simulated, options, ex
     assert [(top, modules) for top, modules, _ in simulated] == expected
 
 
-@pytest.mark.parametrize("only", ["second", "helper", "bench_wrong"])
-def test_that_no_test_matches_is_an_error(folder, simulated, only):
-    with pytest.raises(ValueError, match=f"name of a test, not '{only}'"):
-        run_benches(folder, RunOptions("verilator", only=only))
+@pytest.mark.every_set
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"only": "second"}, "name of a test, not 'second'"),
+        ({"only": "helper"}, "name of a test, not 'helper'"),
+        ({"only": "bench_wrong"}, "name of a test, not 'bench_wrong'"),
+        ({"only": "("}, r"regular expression, not '\('"),
+        ({"stalls": "some"}, "none, light, heavy, not 'some'"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_runs(folder, simulated, options, says):
+    refuses(ValueError, says, run_benches, folder, RunOptions("verilator", **options))
     assert not simulated
-
-
-def test_an_expression_that_is_none_is_refused(folder, simulated):
-    with pytest.raises(ValueError, match=re.escape("regular expression, not '('")):
-        run_benches(folder, RunOptions("verilator", only="("))
 
 
 def test_a_design_with_too_many_interfaces_is_refused_before_anything_runs(folder, simulated):
@@ -161,12 +162,6 @@ def test_results_coverage_and_waves_of_all_designs_are_gathered(folder, simulate
 def test_waves_of_one_design_have_the_name_that_was_asked_for(folder, simulated, tmp_path):
     options = RunOptions("verilator", only="third", waves=tmp_path / "run.fst")
     assert run_benches(folder, options).waves == (tmp_path / "run.fst",)
-
-
-def test_wrong_stalls_are_refused_before_anything_runs(folder, simulated):
-    with pytest.raises(ValueError, match="none, light, heavy, not 'some'"):
-        run_benches(folder, RunOptions("verilator", stalls="some"))
-    assert not simulated
 
 
 def test_a_folder_without_a_case_is_named(tmp_path):
