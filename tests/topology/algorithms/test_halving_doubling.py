@@ -90,6 +90,7 @@ PARTNERS = {
     "swing": swing_partners([16], first_dimension=0, way=-1),
     "swing 2D": swing_partners([2, 8], first_dimension=1, way=1),
 }
+EXCHANGE_OF_STEP = np.repeat(np.arange(4), [8, 4, 2, 1])
 each_kind = pytest.mark.parametrize("partners", PARTNERS.values(), ids=PARTNERS)
 
 
@@ -103,8 +104,7 @@ def sent_in(rows, src, steps):
 def test_exchange_e_is_n_over_2_to_the_e_plus_1_steps_with_one_partner(partners):
     rows = exchange_rows(partners, np.arange(16))
     assert (np.bincount(rows[:, 0]) == 16).all()
-    exchange_of = np.repeat(np.arange(4), [8, 4, 2, 1])[rows[:, 0]]
-    assert (rows[:, 4] == partners[exchange_of, rows[:, 3]]).all()
+    assert (rows[:, 4] == partners[EXCHANGE_OF_STEP[rows[:, 0]], rows[:, 3]]).all()
     for step in range(15):
         assert sorted(rows[rows[:, 0] == step, 3]) == list(range(16))
 
@@ -122,8 +122,8 @@ def test_what_a_partner_passes_on_in_the_next_exchange_comes_first_and_in_that_o
 def test_every_flow_is_a_binomial_tree(partners):
     rows = exchange_rows(partners, np.arange(16))
     for flow in range(16):
-        exchange_of = np.repeat(np.arange(4), [8, 4, 2, 1])[rows[rows[:, 2] == flow, 0]]
-        assert np.bincount(exchange_of).tolist() == [8, 4, 2, 1]
+        exchanges = EXCHANGE_OF_STEP[rows[rows[:, 2] == flow, 0]]
+        assert np.bincount(exchanges).tolist() == [8, 4, 2, 1]
 
 
 def test_flows_that_share_a_root_follow_each_other():

@@ -25,16 +25,14 @@ SMALL = ["fat_tree:4x4", "fat_tree:3x2", "kary_tree:2x3x2", "kary_tree:5x1", "bi
 SMALL += ["dgx_a100:2", "dragonfly:2x1x1"]
 
 
+STEPS = {"fat_tree:4x4": 15, "fat_tree:3x5": 14, "fat_tree:8x8": 63, "dgx2": 3}
+STEPS |= {"bigraph:4x8": 31, "bigraph:4x16": 63, "bigraph:8x4": 34}
+STEPS |= {"kary_tree:5x1": 4, "kary_tree:3x3": 26, "kary_tree:4x2x2": 16, "kary_tree:4x2x4": 18}
+STEPS |= {"kary_tree:4x3x2": 66, "dragonfly:2x1x2": 11, "dragonfly:3x1x2": 25}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("spec", "steps"),
-    [
-        *(("fat_tree:4x4", 15), ("fat_tree:3x5", 14), ("fat_tree:8x8", 63), ("bigraph:4x8", 31)),
-        *(("bigraph:4x16", 63), ("dgx2", 3), ("kary_tree:5x1", 4), ("kary_tree:3x3", 26)),
-        *(("kary_tree:4x2x2", 16), ("kary_tree:4x2x4", 18), ("kary_tree:4x3x2", 66)),
-        *(("bigraph:8x4", 34), ("dragonfly:2x1x2", 11), ("dragonfly:3x1x2", 25)),
-    ],
-)
+@pytest.mark.parametrize(("spec", "steps"), STEPS.items())
 def test_steps_of_each_phase(spec, steps):
     schedule = build_multitree(parse_topology(spec))
     assert (schedule.steps_reduce_scatter, schedule.steps_all_gather) == (steps, steps)

@@ -31,14 +31,11 @@ def cliques(number, size):
     return [pair for group in groups for pair in combinations(group, 2)]
 
 
-@pytest.mark.parametrize(
-    ("spec", "steps"),
-    [
-        *(("torus:4x4", 4), ("torus:6x6", 9), ("torus:8x8", 16), ("mesh:4x4", 8)),
-        *(("mesh:5x5", 12), ("mesh:8x8", 32), ("hypercube:6", 11), ("full:8", 1), ("ring:9", 4)),
-        ("mesh:5", 4),
-    ],
-)
+STEPS = {"torus:4x4": 4, "torus:6x6": 9, "torus:8x8": 16, "mesh:4x4": 8, "mesh:5x5": 12}
+STEPS |= {"mesh:8x8": 32, "mesh:5": 4, "hypercube:6": 11, "full:8": 1, "ring:9": 4}
+
+
+@pytest.mark.parametrize(("spec", "steps"), STEPS.items())
 def test_bound_steps_is_the_larger_of_degree_and_distance(spec, steps):
     assert bound_steps(parse_topology(spec)) == steps
 
@@ -52,13 +49,11 @@ def test_a_long_way_or_a_narrow_entrance_counts_more_than_many_links():
     assert bound_steps(both_ways("switched", 6, 1, pairs)) == 3
 
 
-@pytest.mark.parametrize(
-    ("spec", "steps"),
-    [
-        *(("fat_tree:4x4", 15), ("fat_tree:8x8", 63), ("bigraph:4x8", 31)),
-        *(("kary_tree:4x2x4", 15), ("dgx2", 3), ("fat_tree:2x1", 1)),
-    ],
-)
+STEPS_OVER_SWITCHES = {"fat_tree:4x4": 15, "fat_tree:8x8": 63, "fat_tree:2x1": 1}
+STEPS_OVER_SWITCHES |= {"bigraph:4x8": 31, "kary_tree:4x2x4": 15, "dgx2": 3}
+
+
+@pytest.mark.parametrize(("spec", "steps"), STEPS_OVER_SWITCHES.items())
 def test_bounds_of_networks_with_switches_are_what_their_ranks_links_carry(spec, steps):
     topology = parse_topology(spec)
     ranks, links = topology.num_ranks, topology.num_ranks * topology.least_degree
