@@ -1,15 +1,25 @@
 """Networks and schedules for tests: by hand, or random ones."""
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from multitree import Schedule, Topology, parse_topology
 from multitree.topology.files.load_save import load_file, save_schedule, save_topology
 
 
-def named(*specs):
-    """The networks of specs, of which a text holds several with spaces between."""
-    return [parse_topology(spec) for text in specs for spec in text.split()]
+def named(*networks):
+    """Topologies as they are, and those of specs, of which a text holds several."""
+    found = []
+    for network in networks:
+        found += map(parse_topology, network.split()) if isinstance(network, str) else [network]
+    return found
+
+
+def over(*networks):
+    """Mark of a test that is run on each of some topologies, told as above."""
+    topologies = named(*networks)
+    return pytest.mark.parametrize("topology", topologies, ids=lambda topology: topology.name)
 
 
 def both_ways(name, num_ranks, num_switches, pairs, bandwidth=16.0, latency=150.0):

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from multitree import ScheduleError, bigraph, build, dgx2, fat_tree, ring, torus, verify
+from multitree import ScheduleError, build, fat_tree, ring, verify
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import as_sent, header_only_ops, lowered, with_header_only_phase
-from tests.topology.graphs import by_hand, rows_of
+from tests.topology.graphs import by_hand, over, rows_of
 
 ROWS = ("op", "flow", "src", "dst", "order", "step")
-NETWORKS = [torus(3, 3), fat_tree(2, 4), bigraph(4, 4), dgx2()]
+NETWORKS = "torus:3x3 fat_tree:2x4 bigraph:4x4 dgx2"
 
 
-@pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: topology.name)
+@over(NETWORKS)
 @pytest.mark.parametrize("collective", ["broadcast", "reduce"])
 @pytest.mark.parametrize("algorithm", ["multitree", "double_tree"])
 def test_the_schedule_s_own_rows_stay_and_the_others_are_their_mirror(
@@ -76,7 +76,7 @@ def heard_at_the_end(schedule):
     return known.any(axis=0)
 
 
-@pytest.mark.parametrize("topology", NETWORKS, ids=lambda topology: topology.name)
+@over(NETWORKS)
 @pytest.mark.parametrize("algorithm", ["multitree", "double_tree", "ring", "halving_doubling"])
 @pytest.mark.parametrize(
     "collective", ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"]

@@ -6,13 +6,13 @@ import pytest
 from multitree import ScheduleError, build, parse_topology, verify
 from multitree.topology.algorithms.registry import ALGORITHMS, COMPARED
 from multitree.topology.collectives import COLLECTIVES, ROOTED
-from tests.topology.graphs import named, random_topology, star
+from tests.topology.graphs import named, over, random_topology, star
 from tests.topology.oracles import does_its_collective, sums
 
 SEED = 5
 TOPOLOGIES = [
-    *named("ring:2 ring:6 torus:3x4 torus:4x4 torus:2x2x3 mesh:3x3 hypercube:3 full:5"),
-    *named("fat_tree:3x2 kary_tree:2x3 bigraph:2x4 dgx2 dgx_a100:2 dragonfly:2x1x1"),
+    "ring:2 ring:6 torus:3x4 torus:4x4 torus:2x2x3 mesh:3x3 hypercube:3 full:5",
+    "fat_tree:3x2 kary_tree:2x3 bigraph:2x4 dgx2 dgx_a100:2 dragonfly:2x1x1",
     *(star(3), random_topology(SEED)),
 ]
 BASELINES = [algorithm for algorithm in ALGORITHMS if algorithm != "multitree"]
@@ -53,7 +53,7 @@ def is_there(algorithm, topology):
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.every_set
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
+@over(*TOPOLOGIES)
 @pytest.mark.parametrize("algorithm", BASELINES)
 def test_a_schedule_is_right_or_the_error_names_the_topology(algorithm, topology):
     if not is_there(algorithm, topology):

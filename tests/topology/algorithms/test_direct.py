@@ -13,12 +13,12 @@ from multitree.topology.algorithms.direct import build_direct
 from multitree.topology.collectives import Op
 from multitree.topology.families.switched import dgx2, fat_tree, kary_tree
 from tests.emulation import needs_rtl
-from tests.topology.graphs import both_ways, planes_of
+from tests.topology.graphs import both_ways, over, planes_of
 from tests.topology.oracles import does_its_collective, rooted
 
 MODEL = LinkModel()
 MIB = 2**20
-SPECS = [dgx2(), dgx_a100(2), dgx_a100(3, 1), fat_tree(4, 4)]
+SPECS = "dgx2 dgx_a100:2 dgx_a100:3x1 fat_tree:4x4"
 
 
 def suited(topology, size_bytes):
@@ -79,7 +79,7 @@ def test_no_two_ports_of_dgx2_add_to_one_sum():
     assert len(np.unique(sums)) == len(np.unique(np.stack([sums, ports]), axis=1).T)
 
 
-@pytest.mark.parametrize("topology", SPECS, ids=lambda topology: topology.name)
+@over(SPECS)
 def test_a_contribution_arrives_before_the_next_one_to_its_sum_begins(topology):
     schedule = build_direct(topology)
     added = np.flatnonzero(schedule.op == Op.REDUCE)
@@ -88,7 +88,7 @@ def test_a_contribution_arrives_before_the_next_one_to_its_sum_begins(topology):
     assert none_meet(sums, schedule.step[added], slots)
 
 
-@pytest.mark.parametrize("topology", SPECS, ids=lambda topology: topology.name)
+@over(SPECS)
 def test_no_link_is_held_by_two_transfers_at_once(topology):
     schedule = build_direct(topology)
     link = schedule.route_links
@@ -96,14 +96,14 @@ def test_no_link_is_held_by_two_transfers_at_once(topology):
     assert none_meet(link, begin, slots_of(schedule, link))
 
 
-@pytest.mark.parametrize("topology", SPECS, ids=lambda topology: topology.name)
+@over(SPECS)
 def test_every_rank_sends_as_much_as_every_other(topology):
     schedule = build_direct(topology)
     assert len(np.unique(np.bincount(schedule.src))) == 1
     assert verify(schedule).causal
 
 
-@pytest.mark.parametrize("topology", SPECS, ids=lambda topology: topology.name)
+@over(SPECS)
 def test_roots_may_be_one_rank(topology):
     rooted(topology, "direct", topology.num_ranks - 2)
 
@@ -140,7 +140,7 @@ def test_where_rails_are_the_bottleneck_they_are_busy_in_nearly_every_slot():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("topology", [dgx2(), dgx_a100(2)], ids=lambda topology: topology.name)
+@over("dgx2 dgx_a100:2")
 @pytest.mark.parametrize("size_bytes", [MIB, 16 * MIB])
 def test_large_buffers_take_hardly_more_than_the_bound(topology, size_bytes):
     with Runner.timed(topology, "analytic") as runner:

@@ -16,10 +16,11 @@ from multitree.topology.algorithms.halving_doubling import (
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, hypercube, ring, torus
 from multitree.topology.schedules.schedule import phase_of
+from tests.topology.graphs import over
 from tests.topology.oracles import does_its_collective
 
 
-@pytest.mark.parametrize("topology", [hypercube(d) for d in (1, 3, 5)] + [fully_connected(16)])
+@over("hypercube:1 hypercube:3 hypercube:5 full:16")
 def test_powers_of_two_take_n_minus_1_steps_of_nearest_numbers_first(topology):
     num_ranks = topology.num_ranks
     schedule = build_halving_doubling(topology)
@@ -198,9 +199,6 @@ def test_every_rank_is_the_root_of_its_own_flow():
     assert does_its_collective(phase_of(build_hdrm(bigraph(2, 8), roots=[5]), "broadcast"))
 
 
-TOPOLOGIES = [ring(2), ring(8), ring(16), torus(4, 4), torus(2, 4), torus(8, 4), torus(2, 2, 4)]
-
-
 def test_distances_are_1_minus_1_3_minus_5_and_mirrored_the_other_way():
     for way in (1, -1):
         partners = swing_partners([64], first_dimension=0, way=way)
@@ -220,7 +218,7 @@ def test_exchanges_go_around_the_dimensions_that_have_some_left():
     assert axes(2) == [2, 0, 1, 2, 1, 1, 1]
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
+@over("ring:2 ring:8 ring:16 torus:4x4 torus:2x4 torus:8x4 torus:2x2x4")
 def test_a_phase_takes_n_minus_1_steps_and_sums_everything(topology):
     num_ranks, num_kinds = topology.num_ranks, 2 * len(topology.dims)
     schedule = build_swing(topology)

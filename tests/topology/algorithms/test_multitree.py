@@ -17,11 +17,11 @@ from multitree.topology.algorithms.multitree import (
     grow_trees,
 )
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import hypercube, mesh, ring, torus
+from multitree.topology.families.direct import ring, torus
 from multitree.topology.networks.bounds import link_occupancy
 from multitree.topology.schedules.trees import SMALL_CHUNKS
 from tests.benches import bench_module
-from tests.topology.graphs import copy_of, one_way_ring, random_topology, rows_of, topologies
+from tests.topology.graphs import copy_of, one_way_ring, over, random_topology, rows_of, topologies
 from tests.topology.oracles import does_its_collective, grow_naively, rooted
 
 
@@ -48,10 +48,9 @@ def test_trees_are_those_of_the_naive_definition(topology, data):
         assert naive == grown(topology.links, roots, topology.num_ranks, **options)
 
 
-@pytest.mark.parametrize("spec", ["torus:4x4", "mesh:4x4", "torus:3x5", "hypercube:4", "full:7"])
+@over("torus:4x4 mesh:4x4 torus:3x5 hypercube:4 full:7")
 @pytest.mark.parametrize("order", NEIGHBOUR_ORDERS)
-def test_trees_of_families_are_those_of_the_naive_definition(spec, order):
-    topology = parse_topology(spec)
+def test_trees_of_families_are_those_of_the_naive_definition(topology, order):
     roots = list(range(topology.num_ranks))
     options = {"neighbour_order": order}
     naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
@@ -120,7 +119,7 @@ def test_parallel_links_are_all_used_and_the_route_says_which():
     assert sorted(schedule.route_links.tolist()) == list(range(6))
 
 
-@pytest.mark.parametrize("topology", [torus(4, 4), mesh(3, 3), hypercube(3), ring(2), ring(5)])
+@over("torus:4x4 mesh:3x3 hypercube:3 ring:2 ring:5")
 def test_trees_that_share_a_root_number_as_many_as_its_ports(topology):
     for root in (0, topology.num_ranks - 1, topology.num_ranks // 2):
         for schedule in rooted(topology, "multitree", root):
@@ -149,9 +148,8 @@ def test_orders_are_options_and_descending_is_ascending_seen_from_the_other_end(
         assert verify(schedule).contention_free, f"seed {seed}"
 
 
-@pytest.mark.parametrize("spec", ["torus:5x3", "torus:4x4x4", "hypercube:6", "mesh:3x4", "full:5"])
-def test_the_best_order_has_the_fewest_steps_and_then_the_earliest_end_of_small_chunks(spec):
-    topology = parse_topology(spec)
+@over("torus:5x3 torus:4x4x4 hypercube:6 mesh:3x4 full:5")
+def test_the_best_order_has_the_fewest_steps_and_then_the_earliest_end_of_small_chunks(topology):
     schedules = [
         build_multitree(topology, root_order=first, neighbour_order=order)
         for first in ROOT_ORDERS
@@ -178,10 +176,9 @@ def test_of_equal_links_all_hastes_are_one(haste):
         assert trees == grown(links, range(12), 12, "mirrored", slots=slots)
 
 
-@pytest.mark.parametrize("spec", ["torus:4x4", "torus:4x8", "mesh:4x4", "hypercube:4"])
+@over("torus:4x4 torus:4x8 mesh:4x4 hypercube:4")
 @pytest.mark.parametrize("ratio", [2, 4])
-def test_the_haste_is_the_one_whose_last_chunk_is_through_first(spec, ratio, monkeypatch):
-    topology = parse_topology(spec)
+def test_the_haste_is_the_one_whose_last_chunk_is_through_first(topology, ratio, monkeypatch):
     slow = np.ptp(topology.links, axis=1) < 4
     uneven = replace(topology, bandwidth_gbytes_per_s=16 / np.where(slow, ratio, 1))
     slots, ends = link_occupancy(uneven), {}

@@ -13,7 +13,7 @@ from multitree.topology.algorithms.multitree_switched import grow_over_switches
 from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.routing.updown import up_down
 from multitree.topology.schedules.trees import transposed
-from tests.topology.graphs import copy_of, random_switched_topology, rows_of, topologies
+from tests.topology.graphs import copy_of, over, random_switched_topology, rows_of, topologies
 from tests.topology.oracles import (
     adds_in_order,
     does_its_collective,
@@ -21,8 +21,10 @@ from tests.topology.oracles import (
     spread_normals,
 )
 
-SMALL = ["fat_tree:4x4", "fat_tree:3x2", "kary_tree:2x3x2", "kary_tree:5x1", "bigraph:2x4", "dgx2"]
-SMALL += ["dgx_a100:2", "dragonfly:2x1x1"]
+SMALL = (
+    "fat_tree:4x4 fat_tree:3x2 kary_tree:2x3x2 kary_tree:5x1 bigraph:2x4",
+    "dgx2 dgx_a100:2 dragonfly:2x1x1",
+)
 
 
 STEPS = {"fat_tree:4x4": 15, "fat_tree:3x5": 14, "fat_tree:8x8": 63, "dgx2": 3}
@@ -80,10 +82,10 @@ def least_rest(schedule):
     return min(rest, default=None)
 
 
-@pytest.mark.parametrize("spec", ["fat_tree:4x4", "bigraph:2x4", "kary_tree:2x3x2"])
+@over("fat_tree:4x4 bigraph:2x4 kary_tree:2x3x2")
 @pytest.mark.parametrize("rest_steps", [1, 3, 5])
-def test_a_rank_passes_a_chunk_on_when_it_has_rested(spec, rest_steps):
-    schedule = build_multitree(parse_topology(spec), rest_steps=rest_steps)
+def test_a_rank_passes_a_chunk_on_when_it_has_rested(topology, rest_steps):
+    schedule = build_multitree(topology, rest_steps=rest_steps)
     assert verify(schedule).contention_free
     assert least_rest(schedule) in (None, *range(rest_steps, schedule.num_steps))
 
@@ -105,9 +107,9 @@ def test_it_rests_no_longer_than_interfaces_can_count(monkeypatch):
         assert np.bincount(sums[schedule.op == Op.REDUCE]).max() == children
 
 
-@pytest.mark.parametrize("spec", ["fat_tree:4x4", "bigraph:4x8", "kary_tree:2x3"])
-def test_routes_grow_longer_while_sums_are_made_and_shorter_afterwards(spec):
-    schedule = build_multitree(parse_topology(spec))
+@over("fat_tree:4x4 bigraph:4x8 kary_tree:2x3")
+def test_routes_grow_longer_while_sums_are_made_and_shorter_afterwards(topology):
+    schedule = build_multitree(topology)
     longest = np.zeros(schedule.num_steps, np.int64)
     np.maximum.at(longest, schedule.step, np.diff(schedule.route_offsets))
     reduce, gather = np.split(longest, 2)
@@ -116,10 +118,9 @@ def test_routes_grow_longer_while_sums_are_made_and_shorter_afterwards(spec):
     assert reduce[0] == gather[-1] == 2
 
 
-@pytest.mark.parametrize("spec", SMALL)
+@over(*SMALL)
 @pytest.mark.parametrize("collective", COLLECTIVES)
-def test_every_collective_does_what_it_says_without_contention(spec, collective):
-    topology = parse_topology(spec)
+def test_every_collective_does_what_it_says_without_contention(topology, collective):
     root = topology.num_ranks - 1 if collective in ROOTED else None
     schedule = build(topology, "multitree", collective, root)
     assert verify(schedule).contention_free
@@ -128,11 +129,10 @@ def test_every_collective_does_what_it_says_without_contention(spec, collective)
         assert schedule.num_flows == topology.degree[root]
 
 
-@pytest.mark.parametrize("spec", SMALL)
-def test_execute_adds_each_tree_in_its_order_bit_for_bit(spec):
-    schedule = build_multitree(parse_topology(spec))
-    num_ranks = schedule.topology.num_ranks
-    adds_in_order(schedule, spread_normals(7, (num_ranks, num_ranks * 4)))
+@over(*SMALL)
+def test_execute_adds_each_tree_in_its_order_bit_for_bit(topology):
+    buffers = spread_normals(7, (topology.num_ranks, topology.num_ranks * 4))
+    adds_in_order(build_multitree(topology), buffers)
 
 
 @given(topologies(make=random_switched_topology))

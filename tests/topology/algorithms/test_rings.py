@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from multitree import ScheduleError, Topology, bigraph, build, dgx2, dgx_a100, fat_tree, verify
+from multitree import ScheduleError, Topology, bigraph, build, dgx_a100, ring, torus, verify
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.hamiltonian import hamiltonian_cycle
 from multitree.topology.algorithms.rings import (
@@ -17,11 +17,10 @@ from multitree.topology.algorithms.rings import (
     build_ring,
     ring_order,
 )
-from multitree.topology.families.direct import hypercube, mesh, ring, torus
 from tests.topology.graphs import (
     both_ways,
-    named,
     one_way_ring,
+    over,
     planes_of,
     relabelled,
     star,
@@ -29,21 +28,17 @@ from tests.topology.graphs import (
 )
 from tests.topology.oracles import does_its_collective, rooted
 
-WITH_CYCLE = named(
+WITH_CYCLE = (
     "ring:2 ring:3 ring:8 full:2 full:7 hypercube:1 hypercube:2 hypercube:3 hypercube:7",
     "torus:4x4 torus:3x5 torus:5x3 torus:7 torus:3x3x5 torus:2x2 torus:2x3 torus:9x3",
     "torus:3x2x5 torus:3x5x7 torus:5x5 torus:2x2x2x2 mesh:2 mesh:2x2 mesh:4x4 mesh:3x4",
     "mesh:5x2 mesh:3x3x2 mesh:3x4x5 mesh:2x7",
 )
-SWITCHED = named(
+SWITCHED = (
     "fat_tree:4x4 fat_tree:3x5 bigraph:4x8 bigraph:3x6 bigraph:1x2 dgx2 dgx_a100:2 dgx_a100:3x2",
     "dragonfly:4x2x2 dragonfly:2x1x1 kary_tree:2x4 kary_tree:4x2x4 kary_tree:6x2x3 kary_tree:5x1",
 )
-WITHOUT_CYCLE = named("mesh:3 mesh:8 mesh:3x3 mesh:5x3 mesh:3x3x3")
-
-
-def name(topology):
-    return topology.name
+WITHOUT_CYCLE = "mesh:3 mesh:8 mesh:3x3 mesh:5x3 mesh:3x3x3"
 
 
 def is_cycle(topology, cycle):
@@ -68,18 +63,18 @@ def test_a_cycle_goes_over_links_between_ranks_whatever_switches_there_are():
     assert hamiltonian_cycle(topology) in ([0, 1, 2, 3, 4], [0, 4, 3, 2, 1])
 
 
-@pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
+@over(*WITH_CYCLE)
 def test_closed_forms_visit_every_rank_once_over_links(topology):
     assert is_cycle(topology, hamiltonian_cycle(topology))
 
 
-@pytest.mark.parametrize("topology", WITHOUT_CYCLE, ids=name)
+@over(WITHOUT_CYCLE)
 def test_where_there_is_no_cycle_the_error_names_the_topology_and_says_why(topology):
     with pytest.raises(ScheduleError, match=f"'{topology.name}' has no Hamiltonian cycle: .*rank"):
         hamiltonian_cycle(topology)
 
 
-@pytest.mark.parametrize("topology", WITHOUT_CYCLE, ids=name)
+@over(WITHOUT_CYCLE)
 def test_where_there_is_no_cycle_rings_walk_around_a_tree_and_both_ways_in_turns(topology):
     one_way, both = build_ring(topology), build_bidirectional_ring(topology)
     for turns, schedule in ((1, one_way), (2, both)):
@@ -114,7 +109,7 @@ def test_the_search_finds_a_cycle_exactly_where_there_is_one(topology):
         assert not small or not has_cycle(topology)
 
 
-@pytest.mark.parametrize("topology", [mesh(8, 8), torus(8, 8), torus(5, 7), hypercube(6)], ids=name)
+@over("mesh:8x8 torus:8x8 torus:5x7 hypercube:6")
 def test_the_search_finds_the_cycles_of_families_that_came_from_a_file(topology):
     for seed in range(3):
         copy = relabelled(topology, seed)
@@ -133,7 +128,7 @@ def test_the_search_knows_when_there_is_none_and_when_it_gave_up():
         hamiltonian_cycle(star(2))
 
 
-@pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(4), ring(2)], ids=name)
+@over("torus:3x3 mesh:2x3 ring:4 ring:2")
 def test_a_ring_sends_each_sum_around_to_its_root_and_the_result_on_from_there(topology):
     cycle = hamiltonian_cycle(topology)
     num_ranks = len(cycle)
@@ -148,7 +143,7 @@ def test_a_ring_sends_each_sum_around_to_its_root_and_the_result_on_from_there(t
         assert sources[: num_ranks - 1] == [*sources[num_ranks:], sources[num_ranks - 2]]
 
 
-@pytest.mark.parametrize("topology", [torus(3, 3), mesh(2, 3), ring(5)], ids=name)
+@over("torus:3x3 mesh:2x3 ring:5")
 def test_a_bidirectional_ring_sends_halves_both_ways_in_the_same_steps(topology):
     one_way, both = build_ring(topology), build_bidirectional_ring(topology)
     assert both.flow_offsets.tolist() == list(range(2 * topology.num_ranks + 1))
@@ -160,7 +155,7 @@ def test_a_bidirectional_ring_sends_halves_both_ways_in_the_same_steps(topology)
     assert edges == back == set(zip(one_way.src.tolist(), one_way.dst.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("topology", WITH_CYCLE, ids=name)
+@over(*WITH_CYCLE)
 @pytest.mark.parametrize("algorithm", ["ring", "bidirectional_ring"])
 def test_rings_are_right_and_free_of_contention(topology, algorithm):
     schedule = build(topology, algorithm)
@@ -185,7 +180,7 @@ def test_a_one_way_circle_has_a_ring_but_none_in_both_directions():
         build_bidirectional_ring(one_way_ring(3))
 
 
-@pytest.mark.parametrize("topology", SWITCHED, ids=name)
+@over(*SWITCHED)
 def test_with_switches_a_ring_visits_switch_after_switch_and_no_two_messages_of_a_step_meet(
     topology,
 ):
@@ -201,7 +196,7 @@ def test_with_switches_a_ring_visits_switch_after_switch_and_no_two_messages_of_
     assert (schedule.dst == [after[rank] for rank in schedule.src.tolist()]).all()
 
 
-@pytest.mark.parametrize("topology", SWITCHED, ids=name)
+@over(*SWITCHED)
 def test_both_ways_at_once_take_turns_where_ranks_have_one_link(topology):
     schedule = build_bidirectional_ring(topology)
     turns = 1 if topology.family in ("dgx2", "dgx_a100") else 2
@@ -227,7 +222,7 @@ def test_a_ring_that_meets_itself_on_a_link_is_reported_and_both_ways_do_not_hid
     assert both.num_steps == 12
 
 
-@pytest.mark.parametrize("topology", [dgx2(), planes_of(5, 3)], ids=name)
+@over("dgx2", planes_of(5, 3))
 def test_every_link_of_every_rank_carries_a_chunk_in_every_step(topology):
     schedule = build_plane_rings(topology)
     report = verify(schedule)
@@ -241,7 +236,7 @@ def test_every_link_of_every_rank_carries_a_chunk_in_every_step(topology):
         assert (loads == 2 * (num_ranks - 1)).all()
 
 
-@pytest.mark.parametrize("topology", [fat_tree(3, 4), bigraph(2, 4)], ids=name)
+@over("fat_tree:3x4 bigraph:2x4")
 def test_over_one_plane_it_is_the_ring(topology):
     planes, ring = build_plane_rings(topology), build_ring(topology)
     for column in ("step", "op", "flow", "src", "dst", "route_links", "route_classes"):

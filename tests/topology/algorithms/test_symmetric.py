@@ -12,10 +12,10 @@ from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
 from multitree.topology.checks.implicit import AnySchedule, verify_any, verify_implicit
 from multitree.topology.collectives import Op
-from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
+from multitree.topology.families.direct import fully_connected, hypercube, ring, torus
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.translations import translations_of
-from tests.topology.graphs import relabelled
+from tests.topology.graphs import over, relabelled
 from tests.topology.oracles import rooted, sums
 
 SIZES = [
@@ -33,10 +33,10 @@ TOPOLOGIES = [
 # All but the two that say what is held, and the two that write rows out.
 ANSWERS = {name for name in vars(AnySchedule) if name[0] != "_"}
 ANSWERS -= {"tree", "group", "schedule", "at"}
-SMALL = ["torus:4x4", "torus:3x5", "torus:2x3x4", "ring:2", "ring:9", "hypercube:5", "full:6"]
+SMALL = "torus:4x4 torus:3x5 torus:2x3x4 ring:2 ring:9 hypercube:5 full:6"
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
+@over(*TOPOLOGIES)
 def test_steps_are_the_bound_and_the_height_is_the_diameter(topology):
     report = verify_implicit(implicit_symmetric(topology))
     assert report.num_steps == 2 * bound_steps(topology)
@@ -44,9 +44,9 @@ def test_steps_are_the_bound_and_the_height_is_the_diameter(topology):
     assert report.contention_free
 
 
-@pytest.mark.parametrize("spec", SMALL)
-def test_an_orbit_says_what_its_schedule_says(spec):
-    implicit = implicit_symmetric(parse_topology(spec))
+@over(SMALL)
+def test_an_orbit_says_what_its_schedule_says(topology):
+    implicit = implicit_symmetric(topology)
     schedule = implicit.schedule()
     assert verify(schedule) == verify_any(schedule) == verify_any(implicit)
     assert verify_any(implicit) == verify_implicit(implicit)
@@ -58,12 +58,12 @@ def test_an_orbit_says_what_its_schedule_says(spec):
     assert roots.tolist() == list(range(implicit.topology.num_ranks))
 
 
-@pytest.mark.parametrize("spec", SMALL)
-def test_a_table_needs_the_rows_at_its_rank_only(spec):
-    implicit = implicit_symmetric(parse_topology(spec))
-    schedule, ports = implicit.schedule(), int(implicit.topology.degree.max())
+@over(SMALL)
+def test_a_table_needs_the_rows_at_its_rank_only(topology):
+    implicit = implicit_symmetric(topology)
+    schedule, ports = implicit.schedule(), int(topology.degree.max())
     config = Config(num_ports=ports, table_depth=256, num_flows=64)
-    for rank in range(implicit.topology.num_ranks):
+    for rank in range(topology.num_ranks):
         part = implicit.at(rank)
         assert ((part.src == rank) ^ (part.dst == rank)).all()
         own = compile_table(part, rank, 1000, config)
@@ -72,20 +72,15 @@ def test_a_table_needs_the_rows_at_its_rank_only(spec):
             assert (getattr(own, field) == getattr(whole, field)).all()
 
 
-@pytest.mark.parametrize("spec", SMALL)
-def test_sums_are_exact(spec):
-    topology = parse_topology(spec)
+@over(SMALL)
+def test_sums_are_exact(topology):
     assert sums(build(topology, "symmetric"), 501, seed=3)
     rooted(topology, "symmetric", 1)
 
 
-@pytest.mark.parametrize(
-    "topology",
-    [
-        *(torus(5, 6), torus(3, 4, 5), torus(4, 4), torus(3, 3), torus(2, 7), torus(8, 8)),
-        *(ring(4), ring(11), hypercube(6), fully_connected(5), mesh(2, 2), torus(3, 3, 3)),
-    ],
-    ids=lambda topology: topology.name,
+@over(
+    "torus:5x6 torus:3x4x5 torus:4x4 torus:3x3 torus:2x7 torus:8x8 torus:3x3x3 mesh:2x2",
+    "ring:4 ring:11 hypercube:6 full:5",
 )
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_network_of_no_family_is_recognised(topology, seed):

@@ -12,6 +12,7 @@ from multitree.topology.families import switched
 from multitree.topology.families.direct import fully_connected, hypercube, mesh, ring, torus
 from multitree.topology.families.switched import bigraph, dgx2, fat_tree, kary_tree
 from tests.refusals import refuses
+from tests.topology.graphs import over
 
 GRIDS = [(4, 4), (3, 5), (2, 2), (2, 3), (3, 2, 4), (7,)]
 
@@ -228,9 +229,7 @@ def test_a_dragonfly_joins_all_of_a_group_and_any_two_groups_by_one_link(sizes):
     assert max(apart) == fly.diameter
 
 
-@pytest.mark.parametrize(
-    "topology", [fat_tree(3, 4), kary_tree(4, 3, 2), bigraph(3, 6), dgx2(), dgx_a100(3, 2)]
-)
+@over("fat_tree:3x4 kary_tree:4x3x2 bigraph:3x6 dgx2 dgx_a100:3x2")
 def test_links_of_a_network_with_switches_go_node_by_node_down_before_up(topology):
     assert (np.diff(topology.links[:, 0]) >= 0).all()
     for node in range(topology.num_nodes):

@@ -7,7 +7,7 @@ from multitree import build, parse_topology, verify
 from multitree.host.view.placement import LAYOUTS, layout_of
 from multitree.topology.families.registry import FAMILIES, SPECS
 from multitree.topology.routing.default_routes import routes
-from tests.topology.graphs import copy_of
+from tests.topology.graphs import copy_of, over
 from tests.topology.routing.test_routing import all_pairs, checked_routes
 
 EXAMPLES = [example for family in FAMILIES.values() for example in family.examples]
@@ -25,25 +25,23 @@ def test_an_entry_is_found_by_its_name_and_by_the_word_of_its_specs(family):
     assert entry.name == family and entry.layout in LAYOUTS
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_routes_of_an_example_are_paths_in_which_none_wait_in_a_circle(example):
-    topology = parse_topology(example)
+@over(*EXAMPLES)
+def test_routes_of_an_example_are_paths_in_which_none_wait_in_a_circle(topology):
     _, _, classes = checked_routes(topology)
     assert classes.min() >= 0
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_is_drawn_with_nodes_apart(example):
-    topology = parse_topology(example)
+@over(*EXAMPLES)
+def test_an_example_is_drawn_with_nodes_apart(topology):
     layout = layout_of(topology)
     places = np.stack([layout.x, layout.y], axis=1)
     apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
     assert apart[~np.eye(len(places), dtype=bool)].min() > 2 * layout.radius - 1e-9
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_a_schedule_over_the_routes_of_an_example_is_right(example):
-    verify(build(parse_topology(example), "double_tree"))
+@over(*EXAMPLES)
+def test_a_schedule_over_the_routes_of_an_example_is_right(topology):
+    verify(build(topology, "double_tree"))
 
 
 def test_a_graph_of_no_family_has_up_down_routes_and_is_drawn_by_distances():

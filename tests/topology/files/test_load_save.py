@@ -9,14 +9,14 @@ import networkx as nx
 import pytest
 from hypothesis import example, given, settings
 
-from multitree import Topology, bigraph, dgx2, load_topology, parse_topology, save_topology, torus
+from multitree import Topology, bigraph, load_topology, parse_topology, save_topology, torus
 from multitree.topology import file_io
 from multitree.topology.errors import TopologyError, TopologyWarning
 from multitree.topology.files import graphml as graphml_text
 from multitree.topology.files import json_format as json_topology
 from multitree.topology.networks.graphs import NO_KEYS
 from tests.refusals import refuses
-from tests.topology.graphs import random_switched_topology, topologies
+from tests.topology.graphs import over, random_switched_topology, topologies
 
 COUNT = range(2000)
 PAIR = [[0, 1, 16.0, 150.0], [1, 0, 16, 150]]
@@ -54,9 +54,7 @@ def test_a_json_file_has_one_link_per_line(tmp_path):
     assert "\n    [0, 2, 0.1, 0.3],\n" in text
 
 
-@pytest.mark.parametrize(
-    "topology", [ODD, torus(3, 3), bigraph(2, 4), dgx2()], ids=lambda each: each.name
-)
+@over(ODD, "torus:3x3 bigraph:2x4 dgx2")
 def test_what_networkx_writes_is_read_and_what_we_write_networkx_reads(tmp_path, topology):
     nx.write_graphml(topology.to_networkx(), tmp_path / "theirs.graphml")
     assert equal(load_topology(tmp_path / "theirs.graphml"), topology)

@@ -15,8 +15,8 @@ from multitree.topology.networks.bounds import bound_cycles, bound_steps, worst_
 from tests.topology.graphs import (
     both_ways,
     copy_of,
-    named,
     one_way_ring,
+    over,
     random_switched_topology,
     random_topology,
     topologies,
@@ -187,10 +187,7 @@ def worst_of(topology):
     return worst_partition(topology.links, halves, topology.num_ranks)
 
 
-FAMILIES = "ring:2 mesh:4x4 mesh:8x8 mesh:16x16 mesh:3x4x5 torus:4x4 torus:8x8 hypercube:6 full:16"
-
-
-@pytest.mark.parametrize("topology", named(FAMILIES), ids=lambda topology: topology.name)
+@over("ring:2 mesh:4x4 mesh:8x8 mesh:16x16 mesh:3x4x5 torus:4x4 torus:8x8 hypercube:6 full:16")
 def test_on_families_every_rank_is_a_part(topology):
     found = worst_of(topology)
     assert found.num_parts == topology.num_ranks

@@ -9,7 +9,7 @@ import pytest
 from multitree import Topology, TopologyError, TopologyWarning, among, build, parse_topology
 from multitree.topology.files.load_save import load_file, load_topology
 from tests.refusals import refuses
-from tests.topology.graphs import reloaded
+from tests.topology.graphs import over, reloaded
 
 
 def square(**values):
@@ -111,17 +111,15 @@ def test_all_else_that_is_dropped_is_reported_by_name(read, tmp_path):
 
 
 @readers
-@pytest.mark.parametrize("spec", ["torus:3x3", "bigraph:2x4"])
-def test_nothing_is_reported_where_all_is_read(read, spec, tmp_path):
-    whole = parse_topology(spec)
-    named, left = Topology.from_networkx(square()), whole.without(links=[whole.num_links - 1])
-    for topology in (whole, left, named):
+@over("torus:3x3 bigraph:2x4", Topology.from_networkx(square(), name="named"))
+def test_nothing_is_reported_where_all_is_read(read, topology, tmp_path):
+    for network in (topology, topology.without(links=[topology.num_links - 1])):
+        names, plan = network.names, build(network, "multitree")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert read(tmp_path, topology.to_networkx()).names == topology.names
-            assert reloaded(topology, tmp_path / "ours.graphml").names == topology.names
-            plan = reloaded(build(topology, "multitree"), tmp_path / "plan.json")
-            assert plan.topology.names == topology.names
+            assert read(tmp_path, network.to_networkx()).names == names
+            assert reloaded(network, tmp_path / "ours.graphml").names == names
+            assert reloaded(plan, tmp_path / "plan.json").topology.names == names
 
 
 @readers

@@ -13,18 +13,18 @@ from multitree.topology.families.registry import FAMILIES as REGISTERED
 from multitree.topology.networks.measures import smallest_cut
 from tests.refusals import refuses
 from tests.topology.graphs import (
-    named,
+    over,
     random_switched_topology,
     random_topology,
     star,
     topologies,
 )
 
-FAMILIES = named(
+FAMILIES = (
     "ring:2 ring:7 torus:3x5 torus:2x3x4 mesh:4x5 mesh:2x3x2 hypercube:1 hypercube:4",
     "full:5 fat_tree:2x3 kary_tree:3x2 kary_tree:4x2x4 kary_tree:3x1 bigraph:1x2 bigraph:2x4",
     "dgx_a100:2 dragonfly:2x1x2",
-    *(" ".join(family.examples) for family in REGISTERED.values()),
+    *(example for family in REGISTERED.values() for example in family.examples),
 )
 
 
@@ -68,7 +68,7 @@ def test_distances_diameter_and_smallest_cut_are_those_of_networkx(topology):
         )
 
 
-@pytest.mark.parametrize("topology", FAMILIES, ids=lambda topology: topology.name)
+@over(*FAMILIES)
 def test_closed_forms_of_a_family_are_what_its_graph_says(topology):
     copy = replace(topology, family="custom", dims=())
     assert topology.diameter == copy.diameter

@@ -17,7 +17,7 @@ from multitree.topology.packing import forest
 from multitree.topology.packing.forest import MOST_WAVES, build_forest
 from multitree.topology.packing.modulo_schedule import modulo_schedule
 from multitree.topology.packing.tree_packing import pack_trees, rerooted
-from tests.topology.graphs import copy_of, random_topology, rows_of, star
+from tests.topology.graphs import copy_of, over, random_topology, rows_of, star
 from tests.topology.oracles import rooted, sums
 
 
@@ -69,9 +69,9 @@ def test_slow_links_carry_fewer_trees_and_are_not_taken_twice():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", ["mesh:8x8", "fat_tree:2x3"])
-def test_large_buffers_have_more_and_longer_chunks(spec):
-    topology, chunks, waves = parse_topology(spec), [], []
+@over("mesh:8x8 fat_tree:2x3")
+def test_large_buffers_have_more_and_longer_chunks(topology):
+    chunks, waves = [], []
     for num_flits in (1 << 14, 1 << 16, 1 << 18, 1 << 20):
         schedule = paced(topology, num_flits)
         waves.append(schedule.num_waves)
@@ -193,10 +193,10 @@ def test_a_forest_says_why_there_is_none():
         build(mesh(2, 2), "forest", "all_gather")
 
 
-@pytest.mark.parametrize("spec", ["mesh:3x3", "torus:3x3"])
-def test_where_waves_are_too_few_several_are_written_out_in_one(spec, monkeypatch):
+@over("mesh:3x3 torus:3x3")
+def test_where_waves_are_too_few_several_are_written_out_in_one(topology, monkeypatch):
     """No other trees, slots or chunks than of the same forest with more waves distinguished."""
-    topology, num_flits = parse_topology(spec), 1 << 18
+    num_flits = 1 << 18
     monkeypatch.setattr(forest, "MOST_WAVES", 10_000)
     apart = paced(topology, num_flits)
     monkeypatch.setattr(forest, "MOST_WAVES", 8)

@@ -15,10 +15,10 @@ from multitree.topology.packing.modulo_schedule import has_slots, modulo_schedul
 from multitree.topology.packing.modulo_search import OutwardPlan
 from multitree.topology.packing.route_search import RouteSearch
 from multitree.topology.packing.switch_packing import pack_over_switches
-from tests.topology.graphs import random_switched_topology, star
+from tests.topology.graphs import over, random_switched_topology, star
 from tests.topology.oracles import check_packing
 
-SPECS = ("fat_tree:3x2", "bigraph:2x4", "kary_tree:2x3x2", "dgx2", "dragonfly:2x1x1")
+SPECS = "fat_tree:3x2 bigraph:2x4 kary_tree:2x3x2 dgx2 dragonfly:2x1x1"
 
 
 def slots_held(packing, overlay_links):
@@ -36,16 +36,15 @@ def star_of(*speeds):
     return star(len(speeds), np.repeat(speeds, 2))
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(spec):
-    packing, overlay_links = pack_over_switches(parse_topology(spec))
+@over(SPECS)
+def test_every_tree_joins_all_ranks_and_no_link_is_held_longer_than_the_period(topology):
+    packing, overlay_links = pack_over_switches(topology)
     assert (slots_held(packing, overlay_links) <= packing.period).all()
     check_packing(packing)
 
 
-@pytest.mark.parametrize("spec", [*SPECS, "uneven"])
-def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(spec):
-    topology = star_of(8.0, 16.0, 16.0, 4.0) if spec == "uneven" else parse_topology(spec)
+@over(SPECS, star_of(8.0, 16.0, 16.0, 4.0))
+def test_each_way_is_a_route_between_its_ends_and_the_reverse_links_lead_back(topology):
     _, overlay_links = pack_over_switches(topology)
     network = overlay_links.network
     for link, route in enumerate(overlay_links.routes):
@@ -139,9 +138,9 @@ def test_what_a_way_takes_is_all_its_latencies_its_slowest_link_and_room_for_a_l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spec", SPECS)
-def test_a_packing_has_slots_within_its_period(spec):
-    packing, overlay_links = pack_over_switches(parse_topology(spec))
+@over(SPECS)
+def test_a_packing_has_slots_within_its_period(topology):
+    packing, overlay_links = pack_over_switches(topology)
     table = modulo_schedule(packing, 1, routes=overlay_links.routes)
     assert has_slots(packing, overlay_links.routes) and table.packing.period == packing.period
 

@@ -15,17 +15,17 @@ from tests.topology.graphs import (
     both_ways,
     copy_of,
     one_way_ring,
+    over,
     random_switched_topology,
     random_topology,
 )
 from tests.topology.oracles import goes_up_then_down
 
-GRIDS = ["ring:2", "ring:5", "ring:8", "torus:4x4", "torus:3x5", "torus:2x3x4"]
-GRIDS += ["mesh:4x5", "mesh:2x3x2", "hypercube:1", "hypercube:4", "full:5"]
-SWITCHED = ["fat_tree:4x4", "fat_tree:2x1", "fat_tree:3x5", "kary_tree:5x1", "kary_tree:3x3"]
-SWITCHED += ["kary_tree:4x2x2", "kary_tree:4x3x4", "bigraph:4x8", "bigraph:3x2", "dgx2"]
-SWITCHED += ["dgx_a100:2", "dgx_a100:3x2"]
-DRAGONFLIES = ["dragonfly:4x2x2", "dragonfly:1x2x2", "dragonfly:2x3x1"]
+NETWORKS = (
+    "ring:2 ring:5 ring:8 torus:4x4 torus:3x5 torus:2x3x4 mesh:4x5 mesh:2x3x2",
+    "hypercube:1 hypercube:4 full:5 fat_tree:4x4 fat_tree:2x1 fat_tree:3x5 bigraph:4x8 bigraph:3x2",
+    "kary_tree:5x1 kary_tree:3x3 kary_tree:4x2x2 kary_tree:4x3x4 dgx2 dgx_a100:2 dgx_a100:3x2",
+)
 
 
 def all_pairs(topology):
@@ -56,23 +56,21 @@ def passed(topology, offsets, links):
     return topology.links[links[onward], 0]
 
 
-@pytest.mark.parametrize("spec", [*GRIDS, *SWITCHED])
-def test_routes_of_a_family_are_shortest_and_no_two_of_all_wait_in_a_circle(spec):
-    topology = parse_topology(spec)
+@over(*NETWORKS)
+def test_routes_of_a_family_are_shortest_and_no_two_of_all_wait_in_a_circle(topology):
     offsets, links, classes = checked_routes(topology)
     src, dst = all_pairs(topology)
     apart = np.stack([topology.hop_distances(rank) for rank in range(topology.num_ranks)])
     assert (np.diff(offsets) == apart[src, dst]).all()
-    has_two = spec.startswith("bigraph") or spec in ("ring:5", "ring:8", "torus:3x5")
+    has_two = topology.family == "bigraph" or topology.name in ("ring:5", "ring:8", "torus:3x5")
     assert classes.max() == int(has_two)
     if topology.num_switches:
         assert (passed(topology, offsets, links) >= topology.num_ranks).all()
         goes_up_then_down(topology, src, offsets, links, classes)
 
 
-@pytest.mark.parametrize("spec", DRAGONFLIES)
-def test_routes_on_a_dragonfly_pass_no_third_group_and_no_two_of_all_wait_in_a_circle(spec):
-    topology = parse_topology(spec)
+@over("dragonfly:4x2x2 dragonfly:1x2x2 dragonfly:2x3x1")
+def test_routes_on_a_dragonfly_pass_no_third_group_and_no_two_of_all_wait_in_a_circle(topology):
     a, _, p = topology.dims
     offsets, links, classes = checked_routes(topology)
     src, dst = all_pairs(topology)
@@ -90,9 +88,9 @@ def test_routes_on_a_dragonfly_pass_no_third_group_and_no_two_of_all_wait_in_a_c
     assert (classes[inner] == (groups[links][inner, 0] != home[row][inner])).all()
 
 
-@pytest.mark.parametrize("spec", [*GRIDS, *SWITCHED])
-def test_a_graph_of_no_family_is_routed_up_then_down_in_one_class(spec):
-    topology = copy_of(parse_topology(spec))
+@over(*NETWORKS)
+def test_a_graph_of_no_family_is_routed_up_then_down_in_one_class(topology):
+    topology = copy_of(topology)
     offsets, links, classes = checked_routes(topology)
     assert not classes.any()
     inner = np.ones(topology.num_links, bool)
@@ -172,14 +170,13 @@ def test_grids_go_by_the_slowest_dimension_first_and_cubes_by_the_lowest_bit():
         assert topology.links[links, 1].tolist() == way
 
 
-@pytest.mark.parametrize("spec", ["fat_tree:4x4", "fat_tree:3x5", "kary_tree:3x3", "dgx_a100:3"])
-def test_on_networks_with_full_cuts_every_shift_puts_one_message_on_a_link(spec):
-    topology = parse_topology(spec)
+@over("fat_tree:4x4 fat_tree:3x5 kary_tree:3x3 dgx_a100:3")
+def test_on_networks_with_full_cuts_every_shift_puts_one_message_on_a_link(topology):
     rank = np.arange(topology.num_ranks)
     for shift in range(1, topology.num_ranks):
         links = routes(topology, rank, (rank + shift) % topology.num_ranks)[1]
         between = (topology.links[links] >= topology.num_ranks).all(axis=1)
-        busy = links if spec != "dgx_a100:3" else links[between]
+        busy = links if topology.name != "dgx_a100:3" else links[between]
         assert np.bincount(busy).max(initial=0) <= 1
 
 

@@ -8,17 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ml_dtypes import bfloat16
 
-from multitree import ScheduleError, build, fully_connected, hypercube, mesh, ring, torus
+from multitree import ScheduleError, build, fully_connected, mesh, ring, torus
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.schedules.execute import execute, flow_ranges, owned_range
 from multitree.topology.schedules.schedule import phase_of
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS, Journeys, expected_order
 from tests.topology.checks.test_verify import CASES
-from tests.topology.graphs import by_hand, rows_of, topologies
+from tests.topology.graphs import by_hand, over, rows_of, topologies
 from tests.topology.oracles import adds_in_order, spread_normals
 
-TOPOLOGIES = [ring(2), ring(5), torus(4, 4), mesh(3, 4), hypercube(3), fully_connected(6)]
 LENGTHS = [0, 1, 3, 4, 97, 1000]
 
 
@@ -46,7 +45,7 @@ def expected_rows(schedule, buffers, total):
                 yield rank, chunk, buffers[root, chunk]
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=lambda topology: topology.name)
+@over("ring:2 ring:5 torus:4x4 mesh:3x4 hypercube:3 full:6")
 @pytest.mark.parametrize(("algorithm", "collective"), CASES)
 def test_int32_results_are_numpys_for_every_builder_collective_and_length(
     topology, algorithm, collective
@@ -239,7 +238,7 @@ def test_order_is_by_arrival_then_by_source(topology):
     check_order(build_multitree(topology))
 
 
-@pytest.mark.parametrize("topology", [torus(4, 4), torus(8, 8), mesh(4, 4), fully_connected(6)])
+@over("torus:4x4 torus:8x8 mesh:4x4 full:6")
 def test_order_is_by_arrival_then_by_source_on_families(topology):
     siblings = check_order(build_multitree(topology))
     assert max(len(group) for group in siblings.values()) > 1
