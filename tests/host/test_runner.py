@@ -7,6 +7,7 @@ from multitree import LinkModel, ScheduleError, build, exact, mesh, ring, torus
 from multitree.host.engines import CLOCKED_ENGINES, ENGINES, why_not
 from multitree.host.runner import Runner, Seeded, make_buffers
 from multitree.nic.driver.commands import DEPENDENCIES
+from tests.emulation import needs_rtl
 from tests.host.tensors.schedules import without_a_row
 from tests.host.values import bits
 
@@ -65,7 +66,7 @@ def test_an_engine_without_a_clock_is_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(why_not("rtl") is not None, reason=f"no RTL emulation here: {why_not('rtl')}")
+@needs_rtl
 @pytest.mark.parametrize("dependency", DEPENDENCIES)
 @pytest.mark.parametrize("algorithm", ["ring_2d", "tto"])
 def test_baselines_of_meshes_run_in_rtl_as_fast_as_is_said(algorithm, dependency):

@@ -142,28 +142,6 @@ def test_the_divisor_of_an_average_is_not_rounded_to_the_type_of_the_sums(execut
     assert (bits(to_array(average)) == bits(right)).all()
 
 
-@on_every_device
-def test_average_divides_and_does_not_multiply_by_the_reciprocal(device):
-    values = with_odd_values(make_buffers(5, 15, 5000))
-    with Communicator(mesh(5, 3), engine="torch") as comm:
-        result = comm.all_reduce(torch.from_numpy(values).to(device), op="average").wait()
-    total = execute(build(mesh(5, 3), "multitree"), values)
-    quotient = total / np.float32(15)
-    assert (bits(total * np.float32(1 / 15)) != bits(quotient)).any()
-    bits(quotient)[np.isnan(quotient)] = 0x7FC00000
-    assert (bits(result.cpu().numpy()) == bits(quotient)).all()
-
-
-@on_every_device
-def test_every_nan_of_an_average_is_canonical_also_where_nothing_was_added(device):
-    values = torch.from_numpy(with_odd_values(make_buffers(5, 15, 60))).to(device)
-    with Communicator(mesh(5, 3), engine="torch", check=True) as comm:
-        work = comm.reduce(values, root=4, op="average")
-        result = work.wait().cpu().numpy()
-        assert work.report.exact is True
-    assert set(bits(result)[np.isnan(result)]) == {0x7FC00000}
-
-
 def test_a_tensor_is_copied_before_the_collective_starts():
     for tensors in (torch.zeros(3, 5), list(torch.zeros(3, 5))):
         memory, form = take_buffers(tensors, 3)

@@ -12,7 +12,6 @@ from tests.hw.link.wires import (
     ERRORS,
     FLIT_BYTES,
     FORWARD,
-    SUBMESSAGE,
     Link,
     a_receiver,
     a_transmitter,
@@ -105,37 +104,6 @@ def test_too_many_credits_end_in_an_overflow_and_nothing_wrong_is_delivered():
     link, sent = Link(num_vcs=1, depth=5, credits=7, latency_cycles=1), messages(0, 1, count=60)
     (got,), faults, _ = transport(link, sent, stall_o=("often",), cycles=1500)
     assert "overflow" in faults and got == sent[0][: len(got)]
-
-
-def stamped(flits):
-    """What the contract says of each flit's check, by zlib; flits are (vc, kind, payload)."""
-    content, place, checks = {}, {}, []
-    for vc, kind, payload in flits:
-        begins = kind in (Kind.HEAD, Kind.SINGLE)
-        last = bytes([kind.value | vc << 3])
-        content[vc] = b"" if begins else content.get(vc, b"")
-        content[vc] += payload.to_bytes(FLIT_BYTES, "little") + last
-        place[vc] = 0 if begins else place.get(vc, 0) + 1
-        inside = kind == Kind.BODY and place[vc] % SUBMESSAGE == 0
-        ends = kind in (Kind.TAIL, Kind.SINGLE) or inside
-        checks.append(zlib.crc32(content[vc]) if ends else 0)
-    return checks
-
-
-def assert_stamped(seen):
-    """Flits on a link carry their CRCs, and numbers in order."""
-    flits = [(unit["vc"], unit["kind"], unit["payload"]) for unit in seen]
-    assert [unit["check"] for unit in seen] == stamped(flits)
-    assert [unit["sequence"] for unit in seen] == [k % 8 for k in range(len(seen))]
-
-
-@pytest.mark.parametrize("num_vcs", [2, 3, 8])
-def test_each_channel_has_a_crc_and_all_share_the_number_on_the_link(num_vcs):
-    sent = messages(num_vcs, num_vcs)
-    seen = on_the_link(sent)
-    assert_stamped(seen)
-    got, _, errors, credits = received(a_receiver(num_vcs, 200), seen, late=True)
-    assert got == sent and not errors and credits == [len(queue) for queue in sent]
 
 
 def test_control_flits_go_between_data_and_change_nothing_else():

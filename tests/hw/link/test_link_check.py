@@ -6,8 +6,14 @@ import zlib
 import pytest
 
 from multitree.hw.link.link import Kind
-from tests.hw.link.test_link import assert_stamped
-from tests.hw.link.wires import FLIT_BYTES, a_receiver, a_transmitter, message, on_the_link
+from tests.hw.link.wires import (
+    FLIT_BYTES,
+    SUBMESSAGE,
+    a_receiver,
+    a_transmitter,
+    message,
+    on_the_link,
+)
 from tests.hw.link.wires import received as received_on
 from tests.hw.streams import put, simulation_of
 
@@ -18,16 +24,43 @@ def received(units, **given):
     return got, shown, errors, credits
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_end_of_every_submessage_carries_the_crc_of_the_message_so_far(seed):
-    rng = random.Random(seed)
-    flits = [flit for size in (0, 1, 4, 5, 13, 0, 8) for flit in message(rng, size)]
-    rng.shuffle(flits) if seed == 2 else None
-    seen = on_the_link([flits])
+def stamped(flits):
+    """What the contract says of each flit's check, by zlib; flits are (vc, kind, payload)."""
+    content, place, checks = {}, {}, []
+    for vc, kind, payload in flits:
+        begins = kind in (Kind.HEAD, Kind.SINGLE)
+        last = bytes([kind.value | vc << 3])
+        content[vc] = b"" if begins else content.get(vc, b"")
+        content[vc] += payload.to_bytes(FLIT_BYTES, "little") + last
+        place[vc] = 0 if begins else place.get(vc, 0) + 1
+        inside = kind == Kind.BODY and place[vc] % SUBMESSAGE == 0
+        ends = kind in (Kind.TAIL, Kind.SINGLE) or inside
+        checks.append(zlib.crc32(content[vc]) if ends else 0)
+    return checks
+
+
+def assert_stamped(seen):
+    """Flits on a link carry their CRCs, and numbers in order."""
+    flits = [(unit["vc"], unit["kind"], unit["payload"]) for unit in seen]
+    assert [unit["check"] for unit in seen] == stamped(flits)
+    assert [unit["sequence"] for unit in seen] == [k % 8 for k in range(len(seen))]
+
+
+@pytest.mark.parametrize("num_vcs", [1, 2, 3, 8])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_the_end_of_every_submessage_carries_the_crc_of_the_message_so_far(num_vcs, shuffled):
+    """Each channel has a CRC of its own, and all share the number on the link."""
+    rng, sizes = random.Random(num_vcs), (0, 1, 4, 5, 13, 0, 8)
+    sent = [[flit for size in sizes for flit in message(rng, size)] for _ in range(num_vcs)]
+    for flits in sent if shuffled else ():
+        rng.shuffle(flits)
+    seen = on_the_link(sent)
     assert_stamped(seen)
-    assert {unit["epoch"] for unit in seen} == {1} and {unit["vc"] for unit in seen} == {0}
-    got, _, errors, credits = received(seen)
-    assert got == flits and not errors and credits == len(flits)
+    assert {unit["epoch"] for unit in seen} == {1}
+    assert {unit["vc"] for unit in seen} == {*range(num_vcs)}
+    for late in (False, True):
+        got, _, errors, credits = received_on(a_receiver(num_vcs, 200), seen, late=late)
+        assert got == sent and not errors and credits == [len(flits) for flits in sent]
 
 
 @pytest.mark.parametrize("kind", [Kind.DOWN, Kind.INIT, Kind.UP, Kind.FAULT])

@@ -40,30 +40,6 @@ class CrossedLink(wiring.Component):
         return m
 
 
-def sender(end, domain, flits, rng, chance):
-    """Send each channel's flits, in the cycles that are drawn."""
-    moves = iter(lambda: rng.random() < chance, None)
-    return lambda ctx: offer(ctx, end, flits, moves, rng.random(), domain=domain)
-
-
-def listener(end, domain, got, wanted, rng, shut):
-    """Take flits of each channel now and then, of those in `shut` only when the others are done."""
-
-    async def process(ctx):
-        num_vcs = len(end.o)
-        while got != wanted:
-            others = all(got[vc] == wanted[vc] for vc in range(num_vcs) if vc not in shut)
-            goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in range(num_vcs)]
-            flits, _ = await take(ctx, end.o, goes, domain=domain)
-            for vc, taken in enumerate(flits):
-                got[vc] += plain(taken)
-                assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
-        for o in end.o:
-            ctx.set(o.ready, 0)
-
-    return process
-
-
 def exchange(rng, num_vcs, periods, shut=()):
     """Carry messages both ways on all channels; checks order, credits at rest, and no fault."""
     link, wrong = CrossedLink(num_vcs), []
@@ -73,6 +49,28 @@ def exchange(rng, num_vcs, periods, shut=()):
         return [flit for _ in range(9) for flit in message(rng, rng.choice([0, 1, 5]))]
 
     flits = {domain: [messages() for _ in range(num_vcs)] for domain in DOMAINS}
+
+    def sender(domain):
+        chance = rng.choice([0.5, 1])
+        moves = iter(lambda: rng.random() < chance, None)
+        end, seed = link.ends[domain], rng.random()
+        return lambda ctx: offer(ctx, end, flits[domain], moves, seed, domain=domain)
+
+    def listener(domain, end):
+        """Takes flits now and then, of channels that are shut only when the others are done."""
+        mine, wanted = got[domain], flits[domain]
+
+        async def listen(ctx):
+            while mine != wanted:
+                others = all(mine[vc] == wanted[vc] for vc in range(num_vcs) if vc not in shut)
+                goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in range(num_vcs)]
+                taken, _ = await take(ctx, link.ends[end].o, goes, domain=end)
+                for vc, units in enumerate(taken):
+                    mine[vc] += plain(units)
+                    assert mine[vc] == wanted[vc][: len(mine[vc])], f"{domain} channel {vc}"
+            await take(ctx, link.ends[end].o, [False] * num_vcs, domain=end)
+
+        return listen
 
     def watcher(domain):
         lost = link.crossing.tx_lost if domain == NEAR else link.crossing.link_rx_lost
@@ -86,19 +84,9 @@ def exchange(rng, num_vcs, periods, shut=()):
 
         return watch
 
-    here, there = DOMAINS
-    ends = [
-        process
-        for near, far in ((here, there), (there, here))
-        for process in (
-            sender(link.ends[near], near, flits[near], rng, rng.choice([0.5, 1])),
-            listener(link.ends[far], far, got[near], flits[near], rng, shut),
-        )
-    ]
-
     async def drive(ctx):
-        while any(got[domain] != flits[domain] for domain in DOMAINS):
-            await ctx.tick(there)
+        while got != flits:
+            await ctx.tick(FAR)
         for domain in DOMAINS:
             await ctx.tick(domain).repeat(3 * PERIOD_CYCLES)
         for domain, end in link.ends.items():
@@ -107,6 +95,7 @@ def exchange(rng, num_vcs, periods, shut=()):
 
     background = [watcher(domain) for domain in DOMAINS]
     clocks = dict(zip(DOMAINS, (1e-9 * period for period in periods), strict=True))
+    ends = [sender(NEAR), listener(NEAR, FAR), sender(FAR), listener(FAR, NEAR)]
     run(link, drive, *ends, background=background, clocks=clocks, deadline_cycles=8_000)
     assert not wrong
 
