@@ -68,6 +68,16 @@ async def send(ctx, port, payloads, moves, times=None):
             times.append(cycles - 1)
 
 
+async def accepted(ctx, port, cycles, member="payload"):
+    """Of cycles that each offer their number, which take it."""
+    taken = []
+    for number in range(cycles):
+        put(ctx, port, **{"valid": 1, member: number})
+        _, _, ready = await ctx.tick().sample(port.ready)
+        taken.append(ready)
+    return taken
+
+
 async def pulse(ctx, strobe, cycles=1):
     """Hold a signal high for some cycles."""
     ctx.set(strobe, 1)

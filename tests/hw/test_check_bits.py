@@ -19,15 +19,7 @@ from multitree.hw.check_bits import (
 )
 from multitree.hw.codes import check_columns, check_width
 from multitree.hw.stream import Fifo, QuickFifo, Register
-from tests.hw.streams import (
-    PATTERNS,
-    assert_refused,
-    go,
-    run,
-    run_without_clock,
-    seeded,
-    send,
-)
+from tests.hw.streams import PATTERNS, assert_refused, go, run, run_without_clock, seeded, send
 
 WIDTHS = (1, 2, 9, 32, 54, 130, 155)
 

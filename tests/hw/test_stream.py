@@ -12,6 +12,7 @@ from multitree.hw.check_bits import Checked
 from multitree.hw.stream import CutFifo, Fifo, QuickFifo, Register, counted_down
 from tests.hw.streams import (
     PATTERNS,
+    accepted,
     assert_no_path,
     assert_refused,
     go,
@@ -85,12 +86,7 @@ def test_no_path_leads_through_a_block(block):
 @simulation
 async def capacity(ctx, block):
     """Payloads that go in while none comes out."""
-    taken = []
-    ctx.set(block.i.valid, 1)
-    for _ in range(40):
-        _, _, ready = await ctx.tick().sample(block.i.ready)
-        taken.append(ready)
-    return sum(taken)
+    return sum(await accepted(ctx, block.i, 40))
 
 
 def test_a_register_holds_two_payloads_and_a_cut_fifo_two_more_than_its_depth():

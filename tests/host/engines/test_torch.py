@@ -3,16 +3,7 @@
 import numpy as np
 import pytest
 
-from multitree import (
-    Communicator,
-    Schedule,
-    ScheduleError,
-    build,
-    execute,
-    mesh,
-    ring,
-    torus,
-)
+from multitree import Communicator, Schedule, ScheduleError, build, execute, mesh, ring, torus
 from multitree.host.buffers import take_buffers, to_array, to_tensor
 from multitree.host.work import average_of
 from tests.host.devices import on_every_device, own_stream

@@ -37,6 +37,12 @@ def ranks_of(shape=(3, 5), dtype=torch.float32):
     return torch.stack([of_rank(rank, shape, dtype) for rank in range(NUM_RANKS)])
 
 
+def after(collective, tensor, *arguments, **named):
+    """A tensor when a collective has written to it."""
+    collective(tensor, *arguments, **named)
+    return tensor
+
+
 def reductions(rank, num_ranks):
     """All operators on all types; several tensors at once; strided and empty ones."""
     ops = {
@@ -57,26 +63,20 @@ def reductions(rank, num_ranks):
         mine = of_rank(rank, dtype=torch.int32)
         dist.all_reduce(mine, getattr(dist.ReduceOp, name))
         assert torch.equal(mine, reduce(operator, ranks_of(dtype=torch.int32))), name
-    mine = of_rank(rank)
-    dist.all_reduce(mine, dist.ReduceOp.AVG)
-    assert torch.equal(mine, ranks_of().mean(0))
-    strided = of_rank(rank, (4, 6)).t()
-    dist.all_reduce(strided)
+    average = after(dist.all_reduce, of_rank(rank), dist.ReduceOp.AVG)
+    assert torch.equal(average, ranks_of().mean(0))
+    strided = after(dist.all_reduce, of_rank(rank, (4, 6)).t())
     assert torch.equal(strided, ranks_of((4, 6)).sum(0).t())
-    empty = torch.empty(0)
-    dist.all_reduce(empty)
+    dist.all_reduce(torch.empty(0))
     several = [of_rank(rank, (n,)) for n in (1, 7, 0, 64)]
     dist.all_reduce_coalesced(several)
     for n, part in zip((1, 7, 0, 64), several, strict=True):
         assert torch.equal(part, ranks_of((n,)).sum(0))
     for root in range(num_ranks):
-        mine = of_rank(rank)
-        dist.reduce(mine, root)
         right = ranks_of().sum(0) if rank == root else of_rank(rank)
-        assert torch.equal(mine, right)
+        assert torch.equal(after(dist.reduce, of_rank(rank), root), right)
     with torch.inference_mode():
-        inferred = of_rank(rank)
-        dist.all_reduce(inferred)
+        inferred = after(dist.all_reduce, of_rank(rank))
     assert torch.equal(inferred, ranks_of().sum(0))
     leaf = of_rank(rank).requires_grad_()
     dist.all_reduce(leaf.data)
@@ -89,16 +89,13 @@ def reductions(rank, num_ranks):
 def copies(rank, num_ranks):
     """Broadcast, gathers, scatters, all-to-all."""
     for root in range(num_ranks):
-        mine = of_rank(rank)
-        dist.broadcast(mine, root)
-        assert torch.equal(mine, of_rank(root))
+        assert torch.equal(after(dist.broadcast, of_rank(rank), root), of_rank(root))
         gathered = [torch.zeros(3, 5) for _ in range(num_ranks)] if rank == root else None
         dist.gather(of_rank(rank), gathered, dst=root)
         if rank == root:
             assert torch.equal(torch.stack(gathered), ranks_of())
         parts = list(ranks_of()) if rank == root else None
-        mine = torch.zeros(3, 5)
-        dist.scatter(mine, parts, src=root)
+        mine = after(dist.scatter, torch.zeros(3, 5), parts, src=root)
         assert torch.equal(mine, of_rank(rank))
     gathered = [torch.zeros(3, 5) for _ in range(num_ranks)]
     dist.all_gather(gathered, of_rank(rank))
@@ -106,20 +103,17 @@ def copies(rank, num_ranks):
     uneven = [torch.zeros(n) for n in range(num_ranks)]
     dist.all_gather(uneven, torch.full((rank,), float(rank)))
     assert [part.tolist() for part in uneven] == [[float(n)] * n for n in range(num_ranks)]
-    whole = torch.zeros(num_ranks * 3, 5)
-    dist.all_gather_into_tensor(whole, of_rank(rank))
+    whole = after(dist.all_gather_into_tensor, torch.zeros(num_ranks * 3, 5), of_rank(rank))
     assert torch.equal(whole, ranks_of().view(-1, 5))
     whole = torch.arange(num_ranks * 6.0) + rank
-    mine = torch.zeros(6)
-    dist.reduce_scatter_tensor(mine, whole)
+    mine = after(dist.reduce_scatter_tensor, torch.zeros(6), whole)
     sums = sum(torch.arange(num_ranks * 6.0) + other for other in range(num_ranks))
     assert torch.equal(mine, sums[6 * rank : 6 * rank + 6])
     uneven = [torch.full((n + 1,), float(rank)) for n in range(num_ranks)]
-    mine = torch.zeros(rank + 1)
-    dist.reduce_scatter(mine, uneven)
+    mine = after(dist.reduce_scatter, torch.zeros(rank + 1), uneven)
     assert mine.tolist() == [sum(range(num_ranks))] * (rank + 1)
-    mine = torch.zeros(num_ranks)
-    dist.all_to_all_single(mine, torch.arange(num_ranks) + 10.0 * rank)
+    everything = torch.arange(num_ranks) + 10.0 * rank
+    mine = after(dist.all_to_all_single, torch.zeros(num_ranks), everything)
     assert mine.tolist() == [10.0 * other + rank for other in range(num_ranks)]
     sends = [to + 1 for to in range(num_ranks)]
     mine = torch.zeros(num_ranks * (rank + 1), 2)
@@ -222,9 +216,7 @@ def forked(rank, num_ranks):
         os._exit(len(creation._GROUPS))
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    mine = torch.ones(3)
-    dist.all_reduce(mine)
-    assert mine.tolist() == [num_ranks] * 3
+    assert after(dist.all_reduce, torch.ones(3)).tolist() == [num_ranks] * 3
 
 
 @TRANSPORTS
@@ -263,16 +255,10 @@ def hosted(rank, num_ranks):
 def alone(rank, num_ranks):
     mine = torch.tensor([1.0, -0.0])
     for op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG, dist.ReduceOp.MAX):
-        dist.all_reduce(mine, op)
-        assert mine.tolist() == [1, 0]
-    gathered = [torch.zeros(2)]
-    dist.all_gather(gathered, mine)
-    assert gathered[0].tolist() == [1, 0]
-    part = torch.zeros(2)
-    dist.reduce_scatter(part, [mine])
-    assert part.tolist() == [1, 0]
-    dist.all_to_all_single(part, torch.ones(2))
-    assert part.tolist() == [1, 1]
+        assert after(dist.all_reduce, mine, op).tolist() == [1, 0]
+    assert after(dist.all_gather, [torch.zeros(2)], mine)[0].tolist() == [1, 0]
+    assert after(dist.reduce_scatter, torch.zeros(2), [mine]).tolist() == [1, 0]
+    assert after(dist.all_to_all_single, torch.zeros(2), torch.ones(2)).tolist() == [1, 1]
     dist.broadcast(mine, 0)
     dist.barrier()
 
@@ -302,9 +288,7 @@ def wrong_calls(rank, num_ranks):
     expect(ValueError, group.all_to_all_single, torch.ones(4), torch.ones(4), [1, 1, 1, 2], [])
     expect(ValueError, group.send, [torch.ones(1)], num_ranks, 0)
     expect(TypeError, dist.new_group, backend="multitree", pg_options=object())
-    mine = torch.ones(2)
-    dist.all_reduce(mine)
-    assert mine.tolist() == [num_ranks] * 2
+    assert after(dist.all_reduce, torch.ones(2)).tolist() == [num_ranks] * 2
     return refused
 
 

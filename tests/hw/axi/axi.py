@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from tests.hw.streams import go, put
+from tests.hw.streams import go, hand_over, put
 
 SLVERR, DECERR = 2, 3
 PAGE_BYTES = 4096
@@ -29,6 +29,18 @@ class Offer:
             assert valid and values == self._held, f"{self._what} changed before it was taken"
         self._held = values if valid and not ready else None
         return valid and ready
+
+
+def client(channel, requests, *, stall, seed, taken):
+    """A process that makes requests, members by their names; `taken` gets each that is taken."""
+    moves = go(stall, f"{seed} client")
+
+    async def process(ctx):
+        for request in requests:
+            await hand_over(ctx, channel, moves, **request)
+            taken.append(request)
+
+    return process
 
 
 def read_slave(bus, memory, *, flit_bytes, latency=3, stall="never", seed=0, wrong=(), bursts=None):

@@ -7,16 +7,7 @@ import pytest
 from amaranth.lib.wiring import Out
 
 from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
-from tests.hw.streams import (
-    PATTERNS,
-    Clock,
-    assert_no_path,
-    assert_refused,
-    go,
-    hand_over,
-    put,
-    run,
-)
+from tests.hw.streams import PATTERNS, assert_no_path, assert_refused, go, hand_over, put, run
 
 WIDTH = 6
 FORBIDDEN = 0x3C  # The address that the registers of these tests refuse.
@@ -25,12 +16,11 @@ OKAY, SLVERR = 0, 2
 
 async def response(ctx, bus, channel, names, moves):
     """Take one transfer of a channel that the subordinate drives; it must not change."""
-    clock, offered = Clock(ctx), None
-    signals = [getattr(bus, name) for name in names]
+    offered, signals = None, [getattr(bus, name) for name in (f"{channel}valid", *names)]
     while True:
         ready = next(moves)
         ctx.set(getattr(bus, f"{channel}ready"), ready)
-        valid, *values = await clock.tick(getattr(bus, f"{channel}valid"), *signals)
+        _, _, valid, *values = await ctx.tick().sample(*signals)
         assert offered is None or (valid and values == offered)
         offered = values if valid else None
         if valid and ready:
@@ -44,13 +34,12 @@ def registers_of(block, memory, log, moves):
     asked = request.write, request.address, request.data
 
     async def process(ctx):
-        clock = Clock(ctx)
         while True:
             while not ctx.get(request.valid):
-                await clock.tick()
+                await ctx.tick()
             write, address, value = held = [*map(ctx.get, asked)]
             while not next(moves):
-                await clock.tick()
+                await ctx.tick()
                 now = [*map(ctx.get, asked)]
                 assert ctx.get(request.valid) and now == held, "a request changed"
             refused = address == FORBIDDEN
@@ -58,7 +47,7 @@ def registers_of(block, memory, log, moves):
                 memory[address] = value
             log.append((write, address))
             put(ctx, answer, done=1, error=refused, data=memory.get(address, 0))
-            await clock.tick()
+            await ctx.tick()
             ctx.set(answer.done, 0)
 
     return process

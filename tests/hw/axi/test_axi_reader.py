@@ -4,17 +4,8 @@ import pytest
 
 from multitree.hw.axi.bursts import AxiReader, BurstBuilder, byte_address_width
 from multitree.hw.axi.channels import AxiReadSignature, AxiSignature, AxiWriteSignature
-from tests.hw.axi.axi import DECERR, SLVERR, read_slave
-from tests.hw.streams import (
-    PATTERNS,
-    assert_refused,
-    go,
-    hand_over,
-    put,
-    run,
-    seeded,
-    simulation_of,
-)
+from tests.hw.axi.axi import DECERR, SLVERR, client, read_slave
+from tests.hw.streams import PATTERNS, accepted, assert_refused, put, run, seeded, simulation_of
 
 SIZES = {"address_width": 12, "flit_bytes": 16}
 PAGE_FLITS = 256
@@ -30,13 +21,10 @@ def addresses(seed, count=150):
     return result[:count]
 
 
-def read(reader, wanted, *, client="never", seed=0, cycles=None, **slave):
+def read(reader, wanted, *, asks="never", seed=0, cycles=None, **slave):
     """Ask for flits of a slave; returns (data, error) of every answer, its cycle in `cycles`."""
-    channel, answers, moves = reader.channel, [], go(client, f"{seed} client")
-
-    async def ask(ctx):
-        for address in wanted:
-            await hand_over(ctx, channel, moves, address=address)
+    channel, answers = reader.channel, []
+    ask = client(channel, [{"address": a} for a in wanted], stall=asks, seed=seed, taken=[])
 
     async def take(ctx):
         cycle = 0
@@ -56,15 +44,15 @@ def read(reader, wanted, *, client="never", seed=0, cycles=None, **slave):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("client", PATTERNS)
+@pytest.mark.parametrize("asks", PATTERNS)
 @pytest.mark.parametrize("bus", PATTERNS)
 @pytest.mark.parametrize(("gather_cycles", "latency"), [(0, 1), (3, 5), (15, 40)])
-def test_every_read_is_answered_in_order(client, bus, gather_cycles, latency):
-    seed = f"{client} {bus} {gather_cycles}"
+def test_every_read_is_answered_in_order(asks, bus, gather_cycles, latency):
+    seed = f"{asks} {bus} {gather_cycles}"
     wanted, bursts = addresses(seed), []
     reader = AxiReader(**SIZES, depth=9, gather_cycles=gather_cycles)
     slave = {"latency": latency, "stall": bus, "bursts": bursts}
-    answers = read(reader, wanted, client=client, seed=seed, **slave)
+    answers = read(reader, wanted, asks=asks, seed=seed, **slave)
     assert answers == [(MEMORY[address], 0) for address in wanted]
     assert [flit for _, flits in bursts for flit in flits] == wanted
 
@@ -101,14 +89,8 @@ def test_a_slave_that_takes_few_bursts_gets_long_ones_up_to_a_page():
 
 @simulation_of(lambda: AxiReader(**SIZES, depth=5))
 async def test_never_more_reads_are_in_flight_than_the_depth(ctx, reader):
-    taken = []
-    ctx.set(reader.channel.valid, 1)
     ctx.set(reader.bus.arready, 1)
-    for address in range(30):
-        ctx.set(reader.channel.address, address)
-        _, _, ready = await ctx.tick().sample(reader.channel.ready)
-        taken.append(ready)
-    assert taken == [1] * 5 + [0] * 25
+    assert await accepted(ctx, reader.channel, 30, "address") == [1] * 5 + [0] * 25
 
 
 @pytest.mark.parametrize("response", [1, SLVERR, DECERR])

@@ -3,9 +3,9 @@
 import pytest
 
 from multitree.hw.axi.bursts import AxiWriter
-from tests.hw.axi.axi import DECERR, SLVERR, write_slave
+from tests.hw.axi.axi import DECERR, SLVERR, client, write_slave
 from tests.hw.axi.test_axi_reader import PAGE_FLITS, SIZES, addresses
-from tests.hw.streams import PATTERNS, assert_refused, go, hand_over, put, run, simulation_of
+from tests.hw.streams import PATTERNS, accepted, assert_refused, put, run, simulation_of
 
 
 def word(number):
@@ -13,15 +13,11 @@ def word(number):
     return number << 64 | 0xC0DE
 
 
-def write(writer, memory, wanted, *others, client="never", seed=0, acks=None, **slave):
+def write(writer, memory, wanted, *others, asks="never", seed=0, acks=None, **slave):
     """Write to a slave, beside other testbenches, and hold each acknowledgement against memory."""
-    channel, moves = writer.channel, go(client, f"{seed} client")
-    taken = []
-
-    async def ask(ctx):
-        for number, address in enumerate(wanted):
-            await hand_over(ctx, channel, moves, address=address, data=word(number))
-            taken.append(address)
+    channel, taken = writer.channel, []
+    writes = [{"address": address, "data": word(k)} for k, address in enumerate(wanted)]
+    ask = client(channel, writes, stall=asks, seed=seed, taken=taken)
 
     async def check(ctx):
         cycle, acked = 0, 0
@@ -42,19 +38,19 @@ def write(writer, memory, wanted, *others, client="never", seed=0, acks=None, **
 
 @pytest.mark.slow
 @pytest.mark.dear
-@pytest.mark.parametrize("client", PATTERNS)
+@pytest.mark.parametrize("asks", PATTERNS)
 @pytest.mark.parametrize("bus", PATTERNS)
 @pytest.mark.parametrize(
     ("gather_cycles", "latency", "waits_for"), [(0, 1, None), (3, 5, "aw"), (15, 40, "w")]
 )
 def test_every_write_is_in_memory_when_it_is_acknowledged(
-    client, bus, gather_cycles, latency, waits_for
+    asks, bus, gather_cycles, latency, waits_for
 ):
-    seed = f"{client} {bus} {gather_cycles}"
+    seed = f"{asks} {bus} {gather_cycles}"
     wanted, memory, bursts = addresses(seed), {}, []
     writer = AxiWriter(**SIZES, depth=24, gather_cycles=gather_cycles)
     slave = {"latency": latency, "stall": bus, "waits_for": waits_for, "bursts": bursts}
-    write(writer, memory, wanted, client=client, seed=seed, **slave)
+    write(writer, memory, wanted, asks=asks, seed=seed, **slave)
     assert memory == {address: word(number) for number, address in enumerate(wanted)}
     assert [flit for _, flits in bursts for flit in flits] == wanted
 
@@ -88,13 +84,8 @@ def test_a_slave_that_takes_few_bursts_gets_long_ones_up_to_a_page():
 @pytest.mark.parametrize("depth", [3, 5, 40])
 @simulation_of(lambda depth: AxiWriter(**SIZES, depth=depth))
 async def test_never_more_writes_are_in_flight_than_the_depth(ctx, writer, depth):
-    taken = []
-    ctx.set(writer.channel.valid, 1)
     put(ctx, writer.bus, awready=1, wready=1)
-    for address in range(80):
-        ctx.set(writer.channel.address, address)
-        _, _, ready = await ctx.tick().sample(writer.channel.ready)
-        taken.append(ready)
+    taken = await accepted(ctx, writer.channel, 80, "address")
     assert taken == [1] * depth + [0] * (80 - depth)
 
 
