@@ -113,9 +113,14 @@ def random_switched_topology(seed, *, most_ranks=10, both_directions=True):
     return Topology(f"switched:{seed}", *counts, node[plain.links], 16.0, 150.0)
 
 
-def topologies(*, both_directions=None, make=random_topology):
-    """Hypothesis strategy: such graphs, both ways or one way as asked, else either."""
-    ways = st.booleans() if both_directions is None else st.just(both_directions)
-    return st.builds(
-        lambda seed, ways: make(seed, both_directions=ways), st.integers(0, 10**6), ways
+def topologies(*, both_directions=None, switches=False):
+    """Hypothesis strategy: such graphs, both ways and with switches as asked; None is either."""
+    ways, switched = (
+        st.booleans() if asked is None else st.just(asked) for asked in (both_directions, switches)
     )
+
+    def make(seed, ways, switched):
+        random = random_switched_topology if switched else random_topology
+        return random(seed, both_directions=ways)
+
+    return st.builds(make, st.integers(0, 10**6), ways, switched)

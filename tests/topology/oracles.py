@@ -9,13 +9,7 @@ from tests.topology.graphs import rows_of
 
 
 def grow_naively(
-    links,
-    roots,
-    num_ranks,
-    root_order=None,
-    neighbour_order="ascending",
-    slots=None,
-    haste="eager",
+    links, roots, num_ranks, root_order=None, neighbour_order="ascending", slots=None, haste="eager"
 ):
     """Algorithm 1 word for word: a list of (step, tree, link) as they are added.
 
@@ -150,16 +144,17 @@ def sum_in_order(schedule, flow, rank, values):
     return total
 
 
-def adds_in_order(schedule, buffers):
+def adds_in_order(schedule, num_elements, seed, dtype=np.float32):
     """Assert that what ranks hold of all chunks in the end are such sums, to the last bit."""
-    num_ranks, length = buffers.shape
+    num_ranks = schedule.topology.num_ranks
+    buffers = spread_normals(seed, (num_ranks, num_elements)).astype(dtype)
     result = execute(schedule, buffers)
-    ranges = flow_ranges(schedule, length, element_bytes=buffers.itemsize)
+    ranges = flow_ranges(schedule, num_elements, element_bytes=buffers.itemsize)
     for flow, root in enumerate(schedule.flow_roots.tolist()):
         adders = [root] if schedule.collective == "all_reduce" else range(num_ranks)
         for place in range(ranges[flow], ranges[flow + 1]):
             wanted = [sum_in_order(schedule, flow, rank, buffers[:, place]) for rank in adders]
-            wanted = np.broadcast_to(np.array(wanted, buffers.dtype), num_ranks)
+            wanted = np.broadcast_to(np.array(wanted, dtype), num_ranks)
             assert result[:, place].tobytes() == wanted.tobytes(), (flow, place)
 
 

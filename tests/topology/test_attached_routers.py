@@ -13,10 +13,7 @@ from multitree.topology.arrays import rows_of_entries
 from multitree.topology.collectives import Op
 from multitree.topology.lowering import lowered, through_switches, with_switches
 from multitree.topology.networks.nodes import ports_in_use
-from tests.topology.graphs import by_hand, one_way_ring, random_switched_topology, topologies
-
-DIRECT = topologies(both_directions=True)
-SWITCHED = topologies(both_directions=True, make=random_switched_topology)
+from tests.topology.graphs import by_hand, one_way_ring, topologies
 
 
 def forwarding(schedule):
@@ -28,7 +25,7 @@ def forwarding(schedule):
     return ends[ends < schedule.topology.num_ranks]
 
 
-@given(DIRECT | SWITCHED)
+@given(topologies(both_directions=True, switches=None))
 @settings(deadline=None, print_blob=True, max_examples=120)
 def test_each_port_of_a_rank_leads_to_its_switch_and_on_by_the_link_it_had(topology):
     wired = with_switches(topology)
@@ -46,7 +43,7 @@ def test_each_port_of_a_rank_leads_to_its_switch_and_on_by_the_link_it_had(topol
 
 
 @pytest.mark.parametrize("algorithm", ["double_tree", "halving_doubling"])
-@given(DIRECT | SWITCHED)
+@given(topologies(both_directions=True, switches=None))
 @settings(deadline=None, print_blob=True, max_examples=80)
 def test_what_is_carried_is_right_and_the_same_but_that_no_rank_passes_it_on(algorithm, topology):
     schedule = build(topology, algorithm)

@@ -9,13 +9,7 @@ from hypothesis import strategies as st
 
 from multitree import ScheduleError, Topology, build, parse_topology, verify
 from multitree.topology.algorithms import multitree
-from multitree.topology.algorithms.multitree import (
-    HASTES,
-    NEIGHBOUR_ORDERS,
-    ROOT_ORDERS,
-    build_multitree,
-    grow_trees,
-)
+from multitree.topology.algorithms.multitree import NEIGHBOUR_ORDERS, build_multitree, grow_trees
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import ring, torus
 from multitree.topology.networks.bounds import link_occupancy
@@ -41,7 +35,7 @@ def test_trees_are_those_of_the_naive_definition(topology, data):
     )
     order = data.draw(st.sampled_from(NEIGHBOUR_ORDERS))
     slots = [data.draw(st.integers(1, 5)) for _ in range(topology.num_links)]
-    for haste in HASTES:
+    for haste in multitree.HASTES:
         options = {"neighbour_order": order, "slots": slots, "haste": haste}
         naive = grow_naively(topology.links.tolist(), roots, topology.num_ranks, **options)
         options["slots"] = np.array(slots)
@@ -152,7 +146,7 @@ def test_orders_are_options_and_descending_is_ascending_seen_from_the_other_end(
 def test_the_best_order_has_the_fewest_steps_and_then_the_earliest_end_of_small_chunks(topology):
     schedules = [
         build_multitree(topology, root_order=first, neighbour_order=order)
-        for first in ROOT_ORDERS
+        for first in multitree.ROOT_ORDERS
         for order in NEIGHBOUR_ORDERS
     ]
     best = min(schedules, key=lambda each: (each.num_steps, each.expected_end(SMALL_CHUNKS)))
@@ -168,7 +162,7 @@ def test_slow_links_hold_a_chunk_longer_and_nothing_leaves_before_it_has_come(to
     assert report.causal and report.contention_free
 
 
-@pytest.mark.parametrize("haste", HASTES)
+@pytest.mark.parametrize("haste", multitree.HASTES)
 def test_of_equal_links_all_hastes_are_one(haste):
     links = torus(3, 4).links
     for slots in (None, np.full(len(links), 3)):
@@ -186,7 +180,7 @@ def test_the_haste_is_the_one_whose_last_chunk_is_through_first(topology, ratio,
     def end_of(schedule):
         return int((schedule.step + slots[schedule.route_links]).max())
 
-    for haste in HASTES:
+    for haste in multitree.HASTES:
         monkeypatch.setattr(multitree, "HASTES", (haste,))
         ends[haste] = end_of(build_multitree(uneven))
     monkeypatch.undo()

@@ -14,12 +14,7 @@ from multitree.topology.collectives import COLLECTIVES, ROOTED, Op
 from multitree.topology.routing.updown import up_down
 from multitree.topology.schedules.trees import transposed
 from tests.topology.graphs import copy_of, over, random_switched_topology, rows_of, topologies
-from tests.topology.oracles import (
-    adds_in_order,
-    does_its_collective,
-    goes_up_then_down,
-    spread_normals,
-)
+from tests.topology.oracles import adds_in_order, does_its_collective, goes_up_then_down
 
 SMALL = (
     "fat_tree:4x4 fat_tree:3x2 kary_tree:2x3x2 kary_tree:5x1 bigraph:2x4",
@@ -131,11 +126,10 @@ def test_every_collective_does_what_it_says_without_contention(topology, collect
 
 @over(*SMALL)
 def test_execute_adds_each_tree_in_its_order_bit_for_bit(topology):
-    buffers = spread_normals(7, (topology.num_ranks, topology.num_ranks * 4))
-    adds_in_order(build_multitree(topology), buffers)
+    adds_in_order(build_multitree(topology), 4 * topology.num_ranks, seed=7)
 
 
-@given(topologies(make=random_switched_topology))
+@given(topologies(switches=True))
 @settings(deadline=None, print_blob=True, max_examples=60)
 def test_random_networks_with_switches_go_from_build_to_execute(topology):
     schedule = build_multitree(topology)

@@ -43,9 +43,7 @@ def test_nobody_sends_what_a_slow_link_has_not_brought(num_ranks, collective, sl
 
 
 @pytest.mark.parametrize(
-    ("slow", "steps"),
-    [([], 1), ([0], 2), ([3], 2), ([0, 3], 2), ([2, 5], 1), ([1, 4], 1)],
-    ids=str,
+    ("slow", "steps"), [([], 1), ([0], 2), ([3], 2), ([0, 3], 2), ([2, 5], 1), ([1, 4], 1)], ids=str
 )
 def test_a_route_takes_as_long_as_its_slowest_link_wherever_that_is(slow, steps):
     uneven = star(3, [8.0 if link in slow else 16.0 for link in range(6)])

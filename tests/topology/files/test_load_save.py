@@ -16,7 +16,7 @@ from multitree.topology.files import graphml as graphml_text
 from multitree.topology.files import json_format as json_topology
 from multitree.topology.networks.graphs import NO_KEYS
 from tests.refusals import refuses
-from tests.topology.graphs import over, random_switched_topology, topologies
+from tests.topology.graphs import over, topologies
 
 COUNT = range(2000)
 PAIR = [[0, 1, 16.0, 150.0], [1, 0, 16, 150]]
@@ -36,7 +36,7 @@ def equal(one, other):
 
 @pytest.mark.parametrize("suffix", [".json", ".graphml"])
 @example(topology=ODD)
-@given(topology=topologies(make=random_switched_topology))
+@given(topology=topologies(switches=True))
 @settings(deadline=None, print_blob=True, max_examples=20)
 def test_a_topology_is_the_same_after_it_was_saved_and_loaded(tmp_path_factory, topology, suffix):
     path = tmp_path_factory.mktemp("files") / f"graph{suffix}"

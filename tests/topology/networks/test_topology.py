@@ -12,13 +12,7 @@ from multitree.topology.arrays import int32s
 from multitree.topology.families.registry import FAMILIES as REGISTERED
 from multitree.topology.networks.measures import smallest_cut
 from tests.refusals import refuses
-from tests.topology.graphs import (
-    over,
-    random_switched_topology,
-    random_topology,
-    star,
-    topologies,
-)
+from tests.topology.graphs import over, random_topology, star, topologies
 
 FAMILIES = (
     "ring:2 ring:7 torus:3x5 torus:2x3x4 mesh:4x5 mesh:2x3x2 hypercube:1 hypercube:4",
@@ -28,7 +22,7 @@ FAMILIES = (
 )
 
 
-@given(topologies() | topologies(make=random_switched_topology))
+@given(topologies(switches=None))
 @settings(deadline=None, print_blob=True)
 def test_port_p_of_a_node_is_its_pth_outgoing_link_by_id(topology):
     for node in range(topology.num_nodes):
@@ -52,7 +46,7 @@ def test_the_kth_parallel_link_pairs_with_the_kth_the_other_way(topology):
     assert topology.is_symmetric == (-1 not in topology.reverse)
 
 
-@given(topologies() | topologies(make=random_switched_topology))
+@given(topologies(switches=None))
 @settings(deadline=None, print_blob=True)
 def test_distances_diameter_and_smallest_cut_are_those_of_networkx(topology):
     num_ranks, num_nodes = topology.num_ranks, topology.num_nodes
