@@ -60,7 +60,11 @@ def test_all_cycles_of_more_cases_are_those_that_the_rtl_gave(kind):
 @needs_rtl
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["private", "forwarding", pytest.param("switches", marks=pytest.mark.long)]
+    "kind",
+    [
+        "forwarding",
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in ("private", "switches")),
+    ],
 )
 def test_all_cycles_are_those_of_the_rtl(kind):
     rtl, mine = bench.compare(bench.draw(seeds_of(kind)[-1]))

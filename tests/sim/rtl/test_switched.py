@@ -193,7 +193,7 @@ MIXED_CLASSES = {f"seed {seed}": (half_slow, seed) for seed in range(5)} | {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MIXED_CLASSES)
 @pytest.mark.parametrize("count", [6, 200])
 def test_classes_that_mix_at_an_interface_give_exact_results(case, count):
