@@ -11,11 +11,11 @@ import pytest
 __all__ = ["load_script", "python", "refused", "start", "verilator_variables"]
 
 
-def start(*words, status=0, folder=None, **variables):
+def start(*words, status=0, folder=None, stdout=subprocess.PIPE, **variables):
     """What a command has printed that ends with a status; None allows any."""
-    words, environment = map(str, words), os.environ | variables
-    done = subprocess.run([*words], cwd=folder, env=environment, capture_output=True, text=True)
-    assert status in (None, done.returncode), done.stdout[-5000:] + done.stderr[-5000:]
+    words, how = map(str, words), {"cwd": folder, "env": os.environ | variables, "text": True}
+    done = subprocess.run([*words], stdout=stdout, stderr=subprocess.PIPE, **how)
+    assert status in (None, done.returncode), f"{done.stdout}"[-5000:] + done.stderr[-5000:]
     return done
 
 

@@ -25,26 +25,23 @@ def test_a_comparison_on_switches_has_steps_and_cycles(run):
     assert first["cycles"] > data["bound_cycles"] and first["error"] is None
 
 
-def test_compare_says_where_an_algorithm_has_no_schedule(run):
-    line = "compare mesh:3x3 --engine analytic --algorithms multitree,swing"
-    results = run.json(line)["results"]
-    assert [result["algorithm"] for result in results] == ["multitree", "swing"]
-    assert results[0]["error"] is None and results[0]["cycles"] > 0
-    assert "swing must have a ring or torus" in results[1]["error"]
-    assert results[1]["cycles"] is None
-    assert "swing must have a ring or torus" in run.printed(line)
-
-
-def test_compare_takes_algorithms_by_name_and_says_what_the_engine_cannot_run(run):
-    line = "compare torus:12x12 --engine analytic --algorithms ring_2d,double_tree"
+@pytest.mark.parametrize(
+    ("spec", "algorithms", "steps", "says"),
+    [
+        ("mesh:3x3", "multitree,swing", None, "swing must have a ring or torus"),
+        ("torus:12x12", "ring_2d,double_tree", 158, "switches on the route must be at most 9"),
+    ],
+)
+def test_compare_says_what_has_no_schedule_or_the_engine_cannot_run(
+    run, spec, algorithms, steps, says
+):
+    line = f"compare {spec} --engine analytic --algorithms {algorithms}"
     data = run.json(line)
-    ring_2d, double_tree = data["results"]
-    assert (ring_2d["algorithm"], ring_2d["error"]) == ("ring_2d", None)
-    assert ring_2d["cycles"] > data["bound_cycles"]
-    assert double_tree["algorithm"] == "double_tree" and double_tree["cycles"] is None
-    assert double_tree["steps_all_gather"] > 0
-    assert "switches on the route must be at most 9" in double_tree["error"]
-    assert "switches on the route must be at most 9" in run.printed(line)
+    runs, other = data["results"]
+    assert f"{runs['algorithm']},{other['algorithm']}" == algorithms
+    assert runs["error"] is None and runs["cycles"] > data["bound_cycles"]
+    assert (other["cycles"], other["steps_all_gather"]) == (None, steps)
+    assert says in other["error"] and says in run.printed(line)
 
 
 def test_analytic_figures_belong_together(run):

@@ -15,17 +15,13 @@ class StreamTransmitter(wiring.Component):
     """A `LinkTransmitter` that is offered a stream of flits."""
 
     def __init__(self, *, flit_bytes, credits, submessage_flits):
-        self._inner = LinkTransmitter(
-            flit_bytes=flit_bytes, credits=credits, submessage_flits=submessage_flits
-        )
+        sizes = {"flit_bytes": flit_bytes, "submessage_flits": submessage_flits}
+        self._inner = LinkTransmitter(credits=credits, **sizes)
         members = self._inner.signature.members
-        super().__init__(
-            {
-                **{name: members[name] for name in ("link", "control", "open", "fault_credit")},
-                "i": In(stream.Signature(unit_layout(flit_bytes=flit_bytes))),
-                "available": Out(range(credits + 1), init=credits),
-            }
-        )
+        own = {name: members[name] for name in ("link", "control", "open", "fault_credit")}
+        flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
+        available = Out(range(credits + 1), init=credits)
+        super().__init__(own | {"i": In(flits), "available": available})
 
     def elaborate(self, platform):
         """The stream moves where the channel may send."""
@@ -49,9 +45,8 @@ class StreamReceiver(wiring.Component):
     """A `LinkReceiver` that offers one stream of flits."""
 
     def __init__(self, *, flit_bytes, depth, submessage_flits):
-        self._inner = LinkReceiver(
-            flit_bytes=flit_bytes, depth=depth, submessage_flits=submessage_flits
-        )
+        sizes = {"flit_bytes": flit_bytes, "submessage_flits": submessage_flits}
+        self._inner = LinkReceiver(depth=depth, **sizes)
         members = dict(self._inner.signature.members.items())
         del members["o"]
         self._plain = [name for name in members if name not in ("link", "control", "up", "epoch")]

@@ -55,10 +55,8 @@ class Network(wiring.Component):
         return m
 
 
-@functools.cache
-def network(**sizes):
-    """One for all tests that run it from its reset."""
-    return Network(**sizes)
+network = functools.cache(Network)
+"""One for all tests that run it from its reset."""
 
 
 def units(messages):

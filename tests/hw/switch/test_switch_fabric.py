@@ -28,10 +28,8 @@ def a_fabric(num_ports, num_vcs, **layout):
     return SwitchFabric(**sizes, **(LAYOUT | layout))
 
 
-@functools.cache
-def the_fabric(num_ports, num_vcs):
-    """One for all tests that run it from its reset."""
-    return a_fabric(num_ports, num_vcs)
+the_fabric = functools.cache(a_fabric)
+"""One for all tests that run it from its reset."""
 
 
 def check(out, queues):
