@@ -40,6 +40,42 @@ class CrossedLink(wiring.Component):
         return m
 
 
+def sender(end, domain, flits, rng):
+    """Send each channel's flits, in the cycles that are drawn."""
+    chance, seed = rng.choice([0.5, 1]), rng.random()
+    moves = iter(lambda: rng.random() < chance, None)
+    return lambda ctx: offer(ctx, end, flits, moves, seed, domain=domain)
+
+
+def listener(end, domain, got, wanted, rng, shut):
+    """Take flits of each channel now and then, of those in `shut` only when the others are done."""
+    vcs = range(len(end.o))
+
+    async def process(ctx):
+        while got != wanted:
+            others = all(got[vc] == wanted[vc] for vc in vcs if vc not in shut)
+            goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in vcs]
+            flits, _ = await take(ctx, end.o, goes, domain=domain)
+            for vc, taken in enumerate(flits):
+                got[vc] += plain(taken)
+                assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
+        await take(ctx, end.o, [False for _ in vcs], domain=domain)
+
+    return process
+
+
+def watcher(link, domain, wrong):
+    """Add what is lost or wrong to a list."""
+    lost = link.crossing.tx_lost if domain == NEAR else link.crossing.link_rx_lost
+    strobes = {name: getattr(link.ends[domain], name) for name in FAULTS} | {"lost": lost}
+
+    async def process(ctx):
+        async for _, _, *now in ctx.tick(domain).sample(*strobes.values()):
+            wrong.extend((domain, name) for name, seen in zip(strobes, now, strict=True) if seen)
+
+    return process
+
+
 def exchange(rng, num_vcs, periods, shut=()):
     """Carry messages both ways on all channels; checks order, credits at rest, and no fault."""
     link, wrong = CrossedLink(num_vcs), []
@@ -49,40 +85,9 @@ def exchange(rng, num_vcs, periods, shut=()):
         return [flit for _ in range(9) for flit in message(rng, rng.choice([0, 1, 5]))]
 
     flits = {domain: [messages() for _ in range(num_vcs)] for domain in DOMAINS}
-
-    def sender(domain):
-        chance = rng.choice([0.5, 1])
-        moves = iter(lambda: rng.random() < chance, None)
-        end, seed = link.ends[domain], rng.random()
-        return lambda ctx: offer(ctx, end, flits[domain], moves, seed, domain=domain)
-
-    def listener(domain, end):
-        """Takes flits now and then, of channels that are shut only when the others are done."""
-        mine, wanted = got[domain], flits[domain]
-
-        async def listen(ctx):
-            while mine != wanted:
-                others = all(mine[vc] == wanted[vc] for vc in range(num_vcs) if vc not in shut)
-                goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in range(num_vcs)]
-                taken, _ = await take(ctx, link.ends[end].o, goes, domain=end)
-                for vc, units in enumerate(taken):
-                    mine[vc] += plain(units)
-                    assert mine[vc] == wanted[vc][: len(mine[vc])], f"{domain} channel {vc}"
-            await take(ctx, link.ends[end].o, [False] * num_vcs, domain=end)
-
-        return listen
-
-    def watcher(domain):
-        lost = link.crossing.tx_lost if domain == NEAR else link.crossing.link_rx_lost
-        strobes = {name: getattr(link.ends[domain], name) for name in FAULTS} | {"lost": lost}
-
-        async def watch(ctx):
-            async for _, _, *now in ctx.tick(domain).sample(*strobes.values()):
-                wrong.extend(
-                    (domain, name) for name, seen in zip(strobes, now, strict=True) if seen
-                )
-
-        return watch
+    ends = [sender(end, domain, flits[domain], rng) for domain, end in link.ends.items()]
+    for near, far in ((NEAR, FAR), (FAR, NEAR)):
+        ends.append(listener(link.ends[far], far, got[near], flits[near], rng, shut))
 
     async def drive(ctx):
         while got != flits:
@@ -93,9 +98,8 @@ def exchange(rng, num_vcs, periods, shut=()):
             credits = [ctx.get(available) for available in end.available]
             assert credits == [DEPTH] * num_vcs, f"{domain} has credits {credits}"
 
-    background = [watcher(domain) for domain in DOMAINS]
+    background = [watcher(link, domain, wrong) for domain in DOMAINS]
     clocks = dict(zip(DOMAINS, (1e-9 * period for period in periods), strict=True))
-    ends = [sender(NEAR), listener(NEAR, FAR), sender(FAR), listener(FAR, NEAR)]
     run(link, drive, *ends, background=background, clocks=clocks, deadline_cycles=8_000)
     assert not wrong
 
