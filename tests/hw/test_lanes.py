@@ -7,12 +7,8 @@ from multitree.hw.lanes import DType, LaneOp, LaneUnit
 from tests.benches import bench_module
 from tests.hw.streams import assert_refused, put, simulation
 
+bench = bench_module("lane_unit")
 ODD = [0x7F800001, 0xFF800001, 0x80000000, 0x80000001, 0xFFFFFFFF, 0x7F81FF81]
-
-
-@pytest.fixture(scope="module")
-def bench():
-    return bench_module("lane_unit")
 
 
 @simulation
@@ -27,7 +23,7 @@ async def simulate(ctx, unit, stimulus):
     return [np.frombuffer(flit, np.uint32).tolist() for flit in results[unit.stages :]]
 
 
-def draw(bench, flit_bytes, dtypes, count, seed):
+def draw(flit_bytes, dtypes, count, seed):
     """Flits of all types and operations, mixed."""
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -42,8 +38,8 @@ def draw(bench, flit_bytes, dtypes, count, seed):
 
 
 @pytest.mark.parametrize(("flit_bytes", "stages"), [(4, 4), (16, 4), (32, 4), (16, 5), (16, 6)])
-def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes, stages):
-    stimulus = draw(bench, flit_bytes, list(DType), 300, 3)
+def test_lanes_are_combined_as_in_numpy_whatever_their_type(flit_bytes, stages):
+    stimulus = draw(flit_bytes, list(DType), 300, 3)
     right = [bench.expected(*each).tolist() for each in stimulus]
     assert simulate(LaneUnit(flit_bytes=flit_bytes, stages=stages), stimulus) == right
 
@@ -59,8 +55,8 @@ def test_lanes_are_combined_as_in_numpy_whatever_their_type(bench, flit_bytes, s
     ],
     ids=lambda dtypes: "+".join(dtype.name for dtype in dtypes),
 )
-def test_a_unit_of_some_types_gives_their_results(bench, dtypes):
-    stimulus = draw(bench, 8, list(dtypes), 200, 4)
+def test_a_unit_of_some_types_gives_their_results(dtypes):
+    stimulus = draw(8, list(dtypes), 200, 4)
     right = [bench.expected(*each).tolist() for each in stimulus]
     assert simulate(LaneUnit(flit_bytes=8, dtypes=dtypes), stimulus) == right
 
@@ -81,7 +77,7 @@ def test_the_second_operand_keeps_its_bits_whatever_they_mean(built):
 
 
 @pytest.mark.slow
-def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit(bench):
+def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit():
     unit = bench.build()
     seed = 1
     print(f"seed {seed}")
@@ -92,7 +88,7 @@ def test_a_million_words_of_each_type_through_the_verilog_differ_in_no_bit(bench
 
 
 @pytest.mark.parametrize(("dtype", "width"), [(DType.FP32, 23), (DType.BF16, 7)])
-def test_the_random_pairs_reach_every_kind_of_sum(bench, dtype, width):
+def test_the_random_pairs_reach_every_kind_of_sum(dtype, width):
     a, b = bench.random_pairs(1_000_000, 1, dtype)
     total = bench.expected(a, b, dtype, LaneOp.SUM)
     if dtype is DType.BF16:

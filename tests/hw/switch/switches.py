@@ -24,6 +24,11 @@ def message(payload, size):
     return [*zip(kinds, [payload, *rest], strict=True)]
 
 
+def message_to(port, size, vc_class=0, **fields):
+    """A message of so many payload flits to a port of the next switch."""
+    return message(head((port, vc_class), **fields), size)
+
+
 def forwarded(flits):
     """The same message on the next link: a hop less."""
     (kind, payload), *rest = flits

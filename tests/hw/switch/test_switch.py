@@ -15,15 +15,7 @@ from multitree.hw.switch.switch import Switch
 from multitree.nic.driver.faults import FaultCode
 from tests.hw.link.wires import join, offer, take
 from tests.hw.streams import go, pulse, put, run, seeded
-from tests.hw.switch.switches import (
-    FLIT_BYTES,
-    LAYOUT,
-    expected,
-    flits_of,
-    forwarded,
-    head,
-    message,
-)
+from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, flits_of, forwarded, message_to
 from tests.hw.switch.switches import traffic as draw
 
 NUM_PORTS, NUM_VCS, NUMBER = 3, 2, 77
@@ -136,7 +128,7 @@ def test_messages_cross_the_switch_whole_and_a_port_without_a_link_harms_nobody(
 
 def test_from_link_to_link_is_five_cycles():
     latency_cycles, times = 3, {}
-    flits = message(head((2, 0), number=1), 5)
+    flits = message_to(2, 5, number=1)
     got, _ = play(network(latency_cycles=latency_cycles), {(1, 1): [flits]}, cycles=60, times=times)
     went = [cycle for cycle, _ in times[1]]
     came = [cycle for cycle, _, _ in got[2, 1]]
@@ -151,7 +143,7 @@ def test_line_rate_through_a_switch_needs_credits_for_the_round_trip(depth, line
     # A credit is back after 6 cycles and twice the wires' latency.
     times = {}
     net = network(latency_cycles=2, depth=depth)
-    play(net, {(0, 0): [message(head((1, 0)), 60)]}, cycles=120, times=times)
+    play(net, {(0, 0): [message_to(1, 60)]}, cycles=120, times=times)
     went = [cycle for cycle, _ in times[0]]
     assert (went == [*range(went[0], went[0] + 61)]) is line_rate
 
@@ -163,7 +155,7 @@ def fault(ctx, net):
 
 def test_a_route_to_nowhere_is_named_with_its_port_and_reported_to_all():
     net = network()
-    queues = {(1, 0): [message(head((1, 0)), 2), message(head((0, 0), number=2), 2)]}
+    queues = {(1, 0): [message_to(1, 2), message_to(0, 2, number=2)]}
 
     async def script(ctx):
         await ctx.tick().repeat(60)
@@ -199,8 +191,8 @@ def test_a_link_lost_with_a_message_on_it_is_reported_and_the_rest_goes_on(reset
     """A neighbour that sends is reset, then one that is sent to; then it comes up again."""
     net = network()
     queues = {
-        (0, 0): [message(head((2, 0), number=1), 200)],
-        (1, 1): [message(head((0 if reset == 2 else 2, 0), number=2), 90)],
+        (0, 0): [message_to(2, 200, number=1)],
+        (1, 1): [message_to(0 if reset == 2 else 2, 90, number=2)],
     }
 
     async def script(ctx):
@@ -220,7 +212,7 @@ def test_a_link_lost_with_a_message_on_it_is_reported_and_the_rest_goes_on(reset
 
 
 def test_a_head_waits_for_a_link_that_has_not_been_up_yet():
-    net, flits = network(), message(head((2, 0), number=1), 3)
+    net, flits = network(), message_to(2, 3, number=1)
 
     async def script(ctx):
         await ctx.tick().repeat(30)
@@ -247,8 +239,8 @@ def test_a_neighbour_that_is_reset_with_nothing_on_its_links_is_no_fault():
 def test_a_wrong_flit_is_named_and_its_message_holds_up_nobody():
     net = network()
     queues = {
-        (0, 0): [message(head((2, 0), number=1), 9)],
-        (1, 0): [message(head((2, 0), number=2, step=1), 9) for _ in range(3)],
+        (0, 0): [message_to(2, 9, number=1)],
+        (1, 0): [message_to(2, 9, number=2, step=1) for _ in range(3)],
     }
 
     async def script(ctx):

@@ -15,8 +15,7 @@ from tests.hw.switch.switches import (
     expected,
     flits_of,
     forwarded,
-    head,
-    message,
+    message_to,
     numbers_of,
     traffic,
     whole,
@@ -58,7 +57,7 @@ def test_every_message_comes_out_whole_on_its_channel_and_in_order(
 
 
 def test_a_flit_leaves_a_cycle_after_it_came_and_messages_are_a_cycle_apart():
-    queues = {(0, 0): [message(head((1, 0), number=1), 3), message(head((1, 0), number=2), 1)]}
+    queues = {(0, 0): [message_to(1, 3, number=1), message_to(1, 1, number=2)]}
     out, _, _ = carry(the_fabric(2, 2), queues, cycles=12)
     assert [cycle for cycle, _, _ in out[1, 0]] == [1, 2, 3, 4, 6, 7]
 
@@ -66,7 +65,7 @@ def test_a_flit_leaves_a_cycle_after_it_came_and_messages_are_a_cycle_apart():
 @pytest.mark.parametrize("num_ports", [3, 4])
 def test_every_port_sends_a_flit_per_cycle_where_each_has_one(num_ports):
     queues = {
-        (port, 1): [message(head(((port + 1) % num_ports, 0), number=port), 60)]
+        (port, 1): [message_to((port + 1) % num_ports, 60, number=port)]
         for port in range(num_ports)
     }
     out, _, left = carry(the_fabric(num_ports, 2), queues, cycles=64)
@@ -76,7 +75,7 @@ def test_every_port_sends_a_flit_per_cycle_where_each_has_one(num_ports):
 
 
 def test_one_input_sends_to_several_outputs_at_once():
-    queues = {(0, vc): [message(head((1 + vc, 0), number=vc), 30)] for vc in range(2)}
+    queues = {(0, vc): [message_to(1 + vc, 30, number=vc)] for vc in range(2)}
     out, _, _ = carry(the_fabric(3, 2), queues, cycles=40)
     for vc in range(2):
         assert [cycle for cycle, _, _ in out[1 + vc, vc]] == [*range(1, 32)]
@@ -85,8 +84,7 @@ def test_one_input_sends_to_several_outputs_at_once():
 def test_channels_take_turns_on_a_link_that_is_never_idle():
     inputs = [((0, 0), 0), ((0, 1), 0), ((1, 0), 1), ((1, 1), 1)]
     queues = {
-        place: [message(head((2, vc_class), number=k), 30)]
-        for k, (place, vc_class) in enumerate(inputs)
+        place: [message_to(2, 30, vc_class, number=k)] for k, (place, vc_class) in enumerate(inputs)
     }
     out, _, left = carry(the_fabric(3, 4), queues, cycles=130)
     assert not left and set(out) == {(2, vc) for vc in range(4)}
@@ -98,8 +96,7 @@ def test_channels_take_turns_on_a_link_that_is_never_idle():
 
 def test_short_messages_of_several_inputs_follow_each_other_without_a_gap():
     queues = {
-        (port, 0): [message(head((2, 0), number=10 * port + k), 1) for k in range(5)]
-        for port in range(2)
+        (port, 0): [message_to(2, 1, number=10 * port + k) for k in range(5)] for port in range(2)
     }
     out, _, _ = carry(the_fabric(3, 2), queues, cycles=40)
     assert [cycle for cycle, _, _ in out[2, 0]] == [*range(1, 21)]
@@ -130,11 +127,11 @@ def test_a_channel_without_credits_holds_up_its_own_messages_and_nobody_else(blo
 
 
 def test_a_message_that_stops_in_the_middle_keeps_its_channel_and_not_the_link():
-    cut = message(head((2, 0), number=1), 4)[:3]
+    cut = message_to(2, 4, number=1)[:3]
     queues = {
         (0, 0): [cut],
-        (1, 0): [message(head((2, 0), number=2), 2)],
-        (1, 1): [message(head((2, 0), number=3), 20)],
+        (1, 0): [message_to(2, 2, number=2)],
+        (1, 1): [message_to(2, 20, number=3)],
     }
     out, _, left = carry(the_fabric(3, 2), queues, cycles=60)
     assert numbers_of(out, (2, 0)) == [1] * 3
@@ -153,9 +150,9 @@ AGES = {
 def test_of_two_heads_that_wait_the_older_one_goes_first(name, swapped):
     ages = AGES[name][::-1] if swapped else AGES[name]
     # A message of a third input has the channel while both come.
-    queues = {(0, 0): [message(head((3, 0), number=9, step=1), 8)]}
+    queues = {(0, 0): [message_to(3, 8, number=9, step=1)]}
     for port, age in enumerate(ages, start=1):
-        queues[port, 0] = [message(head((3, 0), number=port, **age), 2)]
+        queues[port, 0] = [message_to(3, 2, number=port, **age)]
     out, _, _ = carry(the_fabric(4, 2), queues, cycles=40)
     order = numbers_of(out, (3, 0), [Kind.HEAD])
     older = 1 if swapped else 2
@@ -163,9 +160,7 @@ def test_of_two_heads_that_wait_the_older_one_goes_first(name, swapped):
 
 
 def test_heads_of_one_age_take_turns():
-    queues = {
-        (port, 0): [message(head((3, 0), number=port), 1) for _ in range(6)] for port in range(3)
-    }
+    queues = {(port, 0): [message_to(3, 1, number=port) for _ in range(6)] for port in range(3)}
     out, _, _ = carry(the_fabric(4, 2), queues, cycles=60)
     assert numbers_of(out, (3, 0), [Kind.HEAD]) == [0, 1, 2] * 6
 
@@ -176,10 +171,10 @@ NOWHERE = {"own port": (0, 0), "no such port": (3, 0), "far out": (31, 0), "no s
 @pytest.mark.parametrize("hop", NOWHERE.values(), ids=NOWHERE)
 @pytest.mark.parametrize("size", [0, 1, 6])
 def test_a_route_to_nowhere_is_a_fault_and_its_message_is_taken_whole(hop, size):
-    good = message(head((2, 0), number=7), 2)
+    good = message_to(2, 2, number=7)
     queues = {
-        (0, 1): [message(head(hop, number=1), size), good],
-        (1, 1): [message(head((2, 0), number=2), 8)],
+        (0, 1): [message_to(hop[0], size, hop[1], number=1), good],
+        (1, 1): [message_to(2, 8, number=2)],
     }
     out, strobes, left = carry(the_fabric(3, 2), queues, cycles=60)
     assert not left and strobes.pop("route_errors") == [(0, 0)] and not any(strobes.values())
@@ -188,8 +183,8 @@ def test_a_route_to_nowhere_is_a_fault_and_its_message_is_taken_whole(hop, size)
 
 
 def test_flits_without_a_head_are_a_fault_and_are_dropped():
-    good = message(head((1, 0), number=7), 2)
-    queues = {(0, 0): [message(head((1, 0)), 4)[1:], good, message(head((1, 0)), 1)[1:], good]}
+    good = message_to(1, 2, number=7)
+    queues = {(0, 0): [message_to(1, 4)[1:], good, message_to(1, 1)[1:], good]}
     out, strobes, left = carry(the_fabric(2, 2), queues, cycles=60)
     assert not left and [port for _, port in strobes["framing_errors"]] == [0, 0]
     assert flits_of(out)[1, 0] == 2 * forwarded(good)
@@ -197,8 +192,8 @@ def test_flits_without_a_head_are_a_fault_and_are_dropped():
 
 def test_a_head_in_the_middle_of_a_message_is_a_fault_and_a_message():
     queues = {
-        (0, 0): [message(head((1, 0), number=1), 4)[:3], message(head((2, 0), number=2), 2)],
-        (2, 0): [message(head((1, 0), number=3, step=1), 2)],
+        (0, 0): [message_to(1, 4, number=1)[:3], message_to(2, 2, number=2)],
+        (2, 0): [message_to(1, 2, number=3, step=1)],
     }
     out, strobes, left = carry(the_fabric(3, 2), queues, cycles=60)
     assert not left and [port for _, port in strobes["framing_errors"]] == [0]
@@ -210,11 +205,8 @@ def test_a_head_in_the_middle_of_a_message_is_a_fault_and_a_message():
 @pytest.mark.parametrize("when", [0, 1, 3, 5])
 def test_a_link_that_is_lost_ends_the_messages_that_came_over_it(when):
     """Nothing more of the message comes; another one has the channel it held."""
-    cut = message(head((2, 0), number=1), 4)[:when]
-    queues = {
-        (0, 0): [cut] if cut else [],
-        (1, 0): [message(head((2, 0), number=2, step=1), 2)],
-    }
+    cut = message_to(2, 4, number=1)[:when]
+    queues = {(0, 0): [cut] if cut else [], (1, 0): [message_to(2, 2, number=2, step=1)]}
     events = {20: {"lost": 1}, 21: {"lost": 0}}
     out, strobes, left = carry(the_fabric(3, 2), queues, cycles=60, events=events)
     assert not left
@@ -224,10 +216,7 @@ def test_a_link_that_is_lost_ends_the_messages_that_came_over_it(when):
 
 
 def test_what_waits_for_a_channel_when_its_own_link_is_lost_is_not_granted_it():
-    queues = {
-        (1, 0): [message(head((2, 0), number=2), 9)],
-        (0, 0): [message(head((2, 0), number=1, step=1), 2)],
-    }
+    queues = {(1, 0): [message_to(2, 9, number=2)], (0, 0): [message_to(2, 2, number=1, step=1)]}
     # The head of input 0 waits; with its link it goes, which a test can only do by hand.
     events = {5: {"lost": 1}}
     out, strobes, left = carry(the_fabric(3, 2), queues, cycles=25, events=events)
@@ -239,12 +228,12 @@ def test_what_waits_for_a_channel_when_its_own_link_is_lost_is_not_granted_it():
 def test_messages_to_a_link_that_is_gone_are_dropped_and_are_a_fault_of_its_port(when):
     """One has the channel, one waits for it, one comes later; all others go their way."""
     queues = {
-        (0, 0): [message(head((2, 0), number=1), 6), message(head((1, 0), number=4), 2)],
-        (1, 0): [message(head((2, 0), number=2, step=1), 6), message(head((0, 0), number=5), 2)],
-        (1, 1): [message(head((0, 0), number=3), 9), message(head((2, 0), number=6), 9)],
+        (0, 0): [message_to(2, 6, number=1), message_to(1, 2, number=4)],
+        (1, 0): [message_to(2, 6, number=2, step=1), message_to(0, 2, number=5)],
+        (1, 1): [message_to(0, 9, number=3), message_to(2, 9, number=6)],
     }
     events = {when: {"gone": 4}, 40: {"gone": 0}}
-    queues[2, 0] = [message(head((1, 0), number=7), 30)]
+    queues[2, 0] = [message_to(1, 30, number=7)]
     out, strobes, left = carry(the_fabric(3, 2), queues, cycles=80, events=events)
     assert not left and not strobes["route_errors"] and not strobes["framing_errors"]
     assert {port for _, port in strobes["lost_messages"]} == {2}
