@@ -22,6 +22,7 @@ from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import DTYPES, OPS
 from multitree.topology.families.direct import fully_connected, ring, torus
 from tests.emulation import needs_rtl
+from tests.host.values import make_buffers
 from tests.sim.emulated import checked, emulate, same_bits
 from tests.topology.graphs import copy_of
 
@@ -30,15 +31,10 @@ pytestmark = needs_rtl
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 
 
-def buffers_of(seed, num_ranks, n, dtype="float32"):
+def buffers_of(seed, *sizes):
     """Values for which the order of additions matters."""
     print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
-    if dtype == "int32":
-        return rng.integers(-(2**31), 2**31, (num_ranks, n), dtype=np.int32)
-    scale = np.exp2(rng.integers(-20, 21, (num_ranks, n))).astype(np.float32)
-    values = rng.standard_normal((num_ranks, n), dtype=np.float32) * scale
-    return values.astype(DTYPES[dtype])
+    return make_buffers(seed, *sizes)
 
 
 def trace_of(schedule, buffers, **options):
