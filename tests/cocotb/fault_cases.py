@@ -146,17 +146,13 @@ def _poke_counts(dut):
         counts[1].value = int(counts[1].value) ^ 3
 
 
-def _falling_steps(table):
-    return replace(table, step=np.arange(table.num_rows)[::-1].copy())
-
-
 def _tables():
     """Illegal rows, flows, sizes, and tables that are not what they were."""
     row, flow = FaultCode.ROW_ILLEGAL, FaultCode.FLOW_ILLEGAL
     yield Case(row, table=_edit("port", 1, CONFIG.num_ports))
     yield Case(row, table=_edit("op", 1, 3))
     yield Case(row, table=_edit("flow", 1, 3))
-    yield Case(row, table=_falling_steps)
+    yield Case(row, table=lambda table: replace(table, step=np.arange(table.num_rows)[::-1].copy()))
     yield Case(row, change=_write(TABLE_WINDOW.base, 1 << 22))
     yield Case(row, change=_register("NUM_ROWS", CONFIG.table_depth + 1))
     yield Case(flow, table=_edit("base", 1, WINDOW_FLITS - 5))
@@ -246,12 +242,9 @@ def _links():
     def generous(env):
         env.ends[1].extra_credits = 1
 
-    def falls(env):
-        env.ends[1].fall()
-
     yield Case(FaultCode.BUFFER_OVERFLOW, act=heedless)
     yield Case(FaultCode.CREDIT_OVERFLOW, act=generous)
-    yield Case(FaultCode.PEER_RESET, later=falls)
+    yield Case(FaultCode.PEER_RESET, later=lambda env: env.ends[1].fall())
     for port, record in itertools.product(range(CONFIG.num_ports), FAULT_RECORDS):
         tells = lambda env, at=port, word=record: env.ends[at].send_fault.append(word)  # noqa: E731
         yield Case(FaultCode.PEER_FAULT, later=tells, reporter=port, record=record)
@@ -272,18 +265,11 @@ def _memories():
 
 def _waits():
     """Somebody who does not do his part, and what the others wait for."""
-
-    def no_credits(env):
-        env.ends[2].credit_stall.stop()
-
-    def no_reads(env):
-        env.channel_stalls[6].stop()
-
     quiet = {"code": FaultCode.WATCHDOG, "flows": (ROOT, LEAF)}
     relay = {"code": FaultCode.WATCHDOG, "flows": (RELAY,)}
     yield Case(FaultCode.WATCHDOG, act=_silent(1), awaited=Awaited.DEPENDENCY)
-    yield Case(**relay, act=no_credits, awaited=Awaited.CREDIT)
-    yield Case(**relay, act=no_reads, awaited=Awaited.MEMORY_READ)
+    yield Case(**relay, act=lambda env: env.ends[2].credit_stall.stop(), awaited=Awaited.CREDIT)
+    yield Case(**relay, act=lambda env: env.channel_stalls[6].stop(), awaited=Awaited.MEMORY_READ)
     yield Case(**quiet, act=_silent(0), awaited=Awaited.SIBLING)
     broken_off = _on_message(lambda flits: flits[:3])  # and nothing behind it on this port
     yield Case(FaultCode.FIRST_ARRIVAL, act=broken_off, flows=(ROOT,), awaited=Awaited.FLIT)
