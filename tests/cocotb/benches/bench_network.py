@@ -28,8 +28,10 @@ async def started(dut):
     return bench
 
 
-async def all_reduce_twice(dut, dtype, *, skew_cycles):
-    """Two all-reduces without a barrier, every rank starting when it likes."""
+@cocotb.test()
+@cocotb.parametrize((("dtype", "skew_cycles"), [("float32", 10), ("int32", 1500)]))
+async def all_reduces_without_a_barrier_give_the_bits_of_execute(dut, dtype, skew_cycles):
+    """Two of them, every rank starting when it likes."""
     bench = await started(dut)
     buffers = [draw_buffers(SHAPE, dtype, bench.data_rng) for _ in range(2)]
     starts = [random.randrange(1, skew_cycles + 1) for _ in bench.ranks]
@@ -49,16 +51,6 @@ async def the_data_show_the_order_of_additions(dut):
     buffers = draw_buffers(SHAPE, "float32", np.random.default_rng(0))
     by_rank = np.add.accumulate(buffers)[-1]
     assert (by_rank != execute(SCHEDULE, buffers)[0]).any()
-
-
-@cocotb.test()
-async def fp32_all_reduces_without_a_barrier_give_the_bits_of_execute(dut):
-    await all_reduce_twice(dut, "float32", skew_cycles=10)
-
-
-@cocotb.test()
-async def int32_all_reduces_of_ranks_started_far_apart_give_the_bits_of_execute(dut):
-    await all_reduce_twice(dut, "int32", skew_cycles=1500)
 
 
 @cocotb.test()
