@@ -14,7 +14,7 @@ from tests.cocotb.coverage_points import by_module, read_points, share, unreache
 from tests.cocotb.models.environment import CONFIG
 from tests.cocotb.simulators import run_bench
 
-__all__ = ["LEAST", "Run", "count_toggles_right", "judge", "run_benches"]
+__all__ = ["LEAST", "count_toggles_right", "judge", "measured"]
 
 BENCHES = ("bench_random", "bench_faults", "bench_edges")
 INSIDE = (
@@ -32,24 +32,6 @@ WRONG_LOOP = "j < width - i * VL_EDATASIZE;"
 RIGHT_LOOP = f"j < VL_EDATASIZE && {WRONG_LOOP}"
 
 
-class Run:
-    """The benches, run once in an empty folder; `functional` has the bins of all together."""
-
-    def __init__(self, folder, build_args=BUILD_ARGS):
-        self._folder = folder
-        # The CRC as it is emulated: the sums that it is built of are no control.
-        self._verilog = interface_verilog(CONFIG)
-        self.functional = run_benches(self._verilog, folder, build_args)
-
-    def points(self):
-        """All points, excluded ones too."""
-        return read_points(self._folder / "coverage.dat", self._verilog)
-
-    def settle(self, points, exclusions):
-        """What is left of the points without those that cannot be reached."""
-        return settle(points, exclusions, Netlist(self._verilog, MODULE_NAME))
-
-
 def count_toggles_right(text):
     """Verilator's header as text, but so that a toggle of a wide signal counts for its own bit.
 
@@ -59,19 +41,22 @@ def count_toggles_right(text):
     return text.replace(WRONG_LOOP, RIGHT_LOOP)
 
 
-def run_benches(verilog, folder, build_args):
-    """Run the random benches in an empty folder; the functional coverage of all together."""
+def measured(folder, exclusions):
+    """Bins, points, and what is left of these, of the random benches run in an empty folder."""
+    # The CRC as it is emulated: the sums that it is built of are no control.
+    verilog = interface_verilog(CONFIG)
     build = folder / "build"
     build.mkdir()
     # What is beside the generated files is included first.
     header = (verilator_home() / "include" / HEADER).read_text()
     (build / HEADER).write_text(count_toggles_right(header))
-    options = {"build_args": build_args, "inside": INSIDE}
+    options = {"build_args": BUILD_ARGS, "inside": INSIDE}
     run_bench("verilator", verilog, folder, top=MODULE_NAME, bench=BENCHES, **options)
     functional = bins()
     for path in folder.glob("coverage*.json"):
         functional.merge(path)
-    return functional
+    points = read_points(folder / "coverage.dat", verilog)
+    return functional, points, settle(points, exclusions, Netlist(verilog, MODULE_NAME))
 
 
 def judge(functional, settled):
@@ -117,12 +102,10 @@ def main():
     """Build with coverage, run the benches, print both kinds of coverage, hold the least."""
     exclusions = read_exclusions()
     with tempfile.TemporaryDirectory() as name:
-        run = Run(Path(name))
-        print(run.functional.table())
-        points = run.points()
-        settled = run.settle(points, exclusions)
+        functional, points, settled = measured(Path(name), exclusions)
+    print(functional.table())
     report(points, exclusions, settled)
-    sys.exit("\n".join(judge(run.functional, settled)) or 0)
+    sys.exit("\n".join(judge(functional, settled)) or 0)
 
 
 if __name__ == "__main__":

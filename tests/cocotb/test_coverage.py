@@ -6,7 +6,7 @@ import pytest
 
 from multitree.sim.cocotb.coverage import Coverage, Group
 from multitree.sim.emulator.verilator import verilator_home
-from tests.cocotb.code_coverage import HEADER, LEAST, Run, count_toggles_right, judge, report
+from tests.cocotb.code_coverage import HEADER, LEAST, count_toggles_right, judge, measured, report
 from tests.cocotb.coverage_exclusions import Exclusion, read_exclusions, settle
 from tests.cocotb.coverage_netlist import Netlist
 from tests.cocotb.coverage_points import Point, by_module, read_points, share, unreached
@@ -196,6 +196,6 @@ def test_verilators_count_of_a_wide_signal_is_put_right():
 
 @pytest.mark.long
 def test_the_random_benches_reach_every_bin_and_enough_lines_and_toggles(tmp_path):
-    run = Run(tmp_path)
-    print(run.functional.table())
-    assert not judge(run.functional, run.settle(run.points(), read_exclusions()))
+    functional, _, settled = measured(tmp_path, read_exclusions())
+    print(functional.table())
+    assert not judge(functional, settled)
