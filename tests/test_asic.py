@@ -9,6 +9,7 @@ import pytest
 from tests.benches import bench_module
 from tests.libraries import LIBRARY, read_library
 from tests.programs import refused
+from tests.refusals import refuses
 
 asic, cells, mapped, memories, sta = map(
     bench_module, ("asic", "_liberty", "_mapped", "_memories", "_sta")
@@ -171,8 +172,7 @@ def test_timing_reads_every_library_and_refuses_errors(tmp_path, monkeypatch):
         (SAID, 1, "OpenSTA failed"),
     ]:
         done = CompletedProcess([], status, out, "")
-        with pytest.raises(sta.ToolError, match=message):
-            sta.timing(tmp_path, [], "n.v", 1000.0)
+        refuses(sta.ToolError, message, sta.timing, tmp_path, [], "n.v", 1000.0)
 
 
 def test_opensta_is_named_with_the_package_that_brings_it(monkeypatch):
@@ -190,8 +190,7 @@ def test_liberty_files_are_named_one_by_one_by_folder_or_by_the_environment(tmp_
     assert asic.liberty_files(["$CELLS", str(tmp_path / "README")]) == files
     (tmp_path / "empty").mkdir()
     for name, message in (("$NO_SUCH", "NO_SUCH must be a Lib"), ("$CELLS/empty", "must have fi")):
-        with pytest.raises(cells.LibertyError, match=message):
-            asic.liberty_files([name])
+        refuses(cells.LibertyError, message, asic.liberty_files, [name])
 
 
 @pytest.fixture

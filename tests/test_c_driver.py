@@ -28,6 +28,7 @@ from multitree.sim.timing.sizing import config_for
 from tests.buses import MASK, FakeBus
 from tests.emulation import needs_rtl
 from tests.programs import load_script, python
+from tests.refusals import refuses
 from tests.repository import ROOT
 
 RUN = ROOT / "examples" / "c_driver" / "run.py"
@@ -82,8 +83,7 @@ def test_a_neighbour_that_never_starts_is_a_fault_in_words(example, driver):
         call("load", example.c_table(table))
         call("commit", example.CSettings(1, 0, 100, 700, 700))
         driver.multitree_start(ctypes.byref(call.cards.structs[0]))
-        with pytest.raises(DeviceError, match=r"^Rank 0.*FIRST_ARRIVAL\); awaited"):
-            call("wait")
+        refuses(DeviceError, r"^Rank 0.*FIRST_ARRIVAL\); awaited", call, "wait")
 
 
 def test_it_writes_what_the_driver_in_python_writes_and_commits_last(example, driver):
@@ -182,8 +182,7 @@ def test_what_is_not_known_of_a_fault_is_left_out(example, driver, words, messag
     ],
 )
 def test_something_else_behind_the_bus_is_not_taken_for_a_card(example, driver, words, message):
-    with pytest.raises(DeviceError, match=f"^{message}$"):
-        opened(example, driver, FakeBus(**words))
+    refuses(DeviceError, f"^{message}$", opened, example, driver, FakeBus(**words))
 
 
 @pytest.mark.parametrize(("rows", "flows"), [(257, 1), (1, 129)])

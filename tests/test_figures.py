@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.benches import bench_module
+from tests.refusals import refuses
 
 figures = bench_module("figures")
 file, pages = bench_module("_figures"), bench_module("_figure_pages")
@@ -114,11 +115,9 @@ def test_a_key_leads_to_one_value_or_says_how_many(book):
     assert found(PRINTED, "max rows[*].ratio") == 1.25 and found(PRINTED, "len rows[kind=a]") == 2
     assert found(PRINTED, "rows[1].share") == "" and found({"x": 1 / 3}, "x") == 0.333333
     assert found({"rows": [{"what": "all of it", "x": 5}]}, "rows[what=all of it].x") == 5
-    with pytest.raises(KeyError, match="leads to 2 values"):
-        found(PRINTED, "rows[kind=a].size_bytes")
+    refuses(KeyError, "leads to 2 values", found, PRINTED, "rows[kind=a].size_bytes")
     for nothing in ("rows[kind=c].cycles", "none", "rows[0].cycles"):
-        with pytest.raises(KeyError, match="leads to 0 values"):
-            found(PRINTED, nothing)
+        refuses(KeyError, "leads to 0 values", found, PRINTED, nothing)
 
 
 def test_what_is_as_it_was_does_not_differ_and_machine_times_never_do(book):
@@ -183,8 +182,7 @@ def test_documents_are_written_from_figures(book, tmp_path):
 def test_a_file_that_does_not_hold_together_is_refused(tmp_path, old, new, reported):
     path = tmp_path / "wrong.toml"
     path.write_text(SMALL.replace(old, new, 1))
-    with pytest.raises(ValueError, match=reported):
-        file.read(path)
+    refuses(ValueError, reported, file.read, path)
 
 
 @pytest.mark.slow
@@ -194,8 +192,7 @@ def test_a_command_that_fails_or_prints_no_json_is_reported():
         ("multitree topology ring:3", "must print JSON"),
         ("cat README.md", "must begin with python or multitree"),
     ):
-        with pytest.raises(figures.CommandError, match=why):
-            figures.printed(command)
+        refuses(figures.CommandError, why, figures.printed, command)
 
 
 def test_the_check_runs_what_is_cheap_and_its_status_tells(book, monkeypatch, capsys):

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from tests.benches import BENCH, bench_module
+from tests.refusals import refuses
 from tests.repository import ROOT
 
 SOURCE = b"""\"\"\"A caption of 1 sentence.\"\"\"
@@ -178,12 +179,10 @@ def test_mutants_are_killed_time_out_survive_or_are_explained(small, capsys, tmp
 
 
 def test_an_explanation_of_no_mutant_is_an_error(small):
-    with pytest.raises(SystemExit, match=r"no mutant is .*UNSEEN = 9"):
-        small("UNSEEN = 6", explained=["UNSEEN = 9"])
+    refuses(SystemExit, r"no mutant is .*UNSEEN = 9", small, "UNSEEN = 6", explained=["UNSEEN = 9"])
 
 
 def test_a_test_that_fails_without_a_mutant_is_an_error(small, tmp_path):
     path = tmp_path / "small/tests/hw/test_counter.py"
     path.write_text(path.read_text().replace("[3, 4]", "[3, 5]"))
-    with pytest.raises(SystemExit, match="test_counts must pass on the unchanged code"):
-        small("UNSEEN = 6")
+    refuses(SystemExit, "test_counts must pass on the unchanged code", small, "UNSEEN = 6")

@@ -41,6 +41,7 @@ import pytest
 from multitree.host import engines
 from multitree.host.cli.main import main as multitree
 from multitree.sim.cocotb.simulators import missing
+from tests.refusals import refuses
 from tests.repository import ROOT
 
 pytestmark = pytest.mark.every_set
@@ -288,8 +289,7 @@ def test_what_is_shown_is_compared(in_a_folder):
 def test_a_tutorial_that_shows_something_else_fails(wrong, in_a_folder):
     old, new, says = WRONG[wrong]
     assert RIGHT.count(old) == 1
-    with pytest.raises(TutorialError, match=says):
-        check(RIGHT.replace(old, new))
+    refuses(TutorialError, says, check, RIGHT.replace(old, new))
 
 
 def test_what_differs_is_written_and_the_rest_kept(in_a_folder):
@@ -301,8 +301,7 @@ def test_what_differs_is_written_and_the_rest_kept(in_a_folder):
 def test_what_is_missing_skips_the_rest_and_is_the_reason(in_a_folder, monkeypatch):
     monkeypatch.setitem(NEEDS, "torch", lambda: "no torch")
     needing = RIGHT.replace("So:\n", "") + "\n<!-- needs: torch -->\n\n```python\n1 / 0\n```\n"
-    with pytest.raises(pytest.skip.Exception, match=r"untested from line \d+ on: no torch"):
-        check(needing)
+    refuses(pytest.skip.Exception, r"untested from line \d+ on: no torch", check, needing)
     with pytest.raises(TutorialError):
         check(needing.replace("\n7\n", "\n8\n"))
 

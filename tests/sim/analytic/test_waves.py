@@ -10,6 +10,7 @@ from multitree.sim.analytic import engine
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.build import build_compact
 from multitree.topology.packing.forest import build_forest
+from tests.refusals import refuses
 
 MODEL = LinkModel(dependency="submessage")
 
@@ -99,8 +100,7 @@ def test_trees_are_timed_where_no_schedule_is_written_out():
 )
 def test_what_is_not_the_same_for_all_ranks_is_refused(num_flits, modes, said):
     implicit = build_compact(torus(4, 4), "symmetric")
-    with pytest.raises(ScheduleError, match=said):
-        analytic(implicit, num_flits, **modes)
+    refuses(ScheduleError, said, analytic, implicit, num_flits, **modes)
 
 
 def test_a_common_start_is_no_skew():
@@ -113,5 +113,4 @@ def test_an_estimate_says_that_one_tree_was_timed():
     found, full = (estimate(each, 4096) for each in (implicit, implicit.schedule()))
     assert found.translated and not full.translated
     assert found.cycles == pytest.approx(full.cycles, rel=0.003)
-    with pytest.raises(ScheduleError, match="chunks are equal"):
-        estimate(implicit, 4097)
+    refuses(ScheduleError, "chunks are equal", estimate, implicit, 4097)

@@ -26,6 +26,7 @@ from multitree.sim.faults.injection import (
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.multitree import build_multitree
 from tests.emulation import needs_rtl
+from tests.refusals import refuses
 from tests.sim.emulated import checked
 
 pytestmark = [pytest.mark.slow, needs_rtl]
@@ -92,8 +93,7 @@ def test_a_credit_of_many_that_is_lost_changes_nothing():
 
 @pytest.mark.parametrize("fault", [DropFlit(16, 0, 0), DropFlit(0, 0, 4), DeadNode(16, 0)])
 def test_a_fault_at_no_port_of_the_network_is_refused(fault):
-    with pytest.raises(ValueError, match="Fault must be at a port of the network, not"):
-        outcome(fault)
+    refuses(ValueError, "Fault must be at a port of the network, not", outcome, fault)
 
 
 def test_bits_of_state_flip_only_in_a_library_that_lets_them():
@@ -113,5 +113,4 @@ def test_a_session_is_as_new_after_a_reset():
 
 
 def test_a_fault_before_the_start_is_refused():
-    with pytest.raises(ValueError, match="Cycle must be an int of at least 0, not -1"):
-        DropFlit(0, -1, 0)
+    refuses(ValueError, "Cycle must be an int of at least 0, not -1", DropFlit, 0, -1, 0)

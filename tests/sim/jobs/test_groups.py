@@ -11,6 +11,7 @@ from multitree.sim.jobs.iteration import BUCKET_BYTES, gradient_messages, iterat
 from multitree.sim.jobs.job import Collective, Job, JobError, Layer, Stage
 from multitree.sim.jobs.systolic_arrays import LayerShape
 from tests.benches import bench_module
+from tests.refusals import refuses
 from tests.topology.graphs import copy_of
 
 
@@ -26,8 +27,7 @@ def test_every_rank_is_in_one_group_of_each_kind_and_two_groups_share_one_rank()
 
 
 def test_ranks_that_are_no_multiple_of_a_group_are_refused():
-    with pytest.raises(JobError, match="must be a multiple of the 3 of a tensor-parallel group"):
-        rank_groups(8, 3)
+    refuses(JobError, "must be a multiple of the 3 of a tensor-parallel group", rank_groups, 8, 3)
 
 
 def schedules(network):
@@ -74,8 +74,7 @@ def test_groups_that_are_not_connected_without_others_are_refused():
         Placement(torus(4, 4), 2).networks("data")
     assert len(Placement(torus(4, 4), 2).networks("tensor")) == 1
     sizes = "tensor-parallel groups of 2 or 8 ranks fill whole dimensions"
-    with pytest.raises(JobError, match=sizes):
-        Placement(torus(3, 4, 2), 4).networks("data")
+    refuses(JobError, sizes, Placement(torus(3, 4, 2), 4).networks, "data")
     for size in (2, 8):
         placement = Placement(torus(3, 4, 2), size)
         assert all(placement.networks(kind) for kind in ("tensor", "data"))

@@ -6,6 +6,7 @@ import pytest
 from multitree import LinkModel, ScheduleError, Trace, build, exact, fat_tree, mesh, ring, torus
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.algorithms.multitree import build_multitree
+from tests.refusals import refuses
 
 SCHEDULE = build_multitree(ring(2))
 
@@ -75,8 +76,7 @@ def test_an_array_that_is_read_only_is_copied_only_where_another_one_could_chang
     ],
 )
 def test_what_does_not_fit_the_schedule_is_refused(changes, text):
-    with pytest.raises(ValueError, match=text):
-        trace(**changes)
+    refuses(ValueError, text, trace, **changes)
 
 
 MODELS = [analytic, exact]
@@ -94,8 +94,7 @@ REFUSED = [
 @pytest.mark.parametrize(("given", "modes", "error", "says"), REFUSED)
 def test_what_no_model_times_is_refused_by_all_in_the_same_words(model, given, modes, error, says):
     schedule = build(mesh(2, 3), "forest")
-    with pytest.raises(error, match=says):
-        model(schedule, *given, **modes)
+    refuses(error, says, model, schedule, *given, **modes)
 
 
 @pytest.mark.every_set
