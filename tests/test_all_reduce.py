@@ -12,15 +12,10 @@ from tests.host.values import bits, make_buffers, odd_buffers
 SEED = 20261120
 
 
-def _random_graph():
-    graph = nx.random_regular_graph(4, 9, seed=SEED)
-    return Topology.from_networkx(graph, name="random graph")
-
-
 SPECS = "ring:2 ring:5 torus:4x4 torus:2x3x2 mesh:5x3 mesh:4x2 hypercube:3 full:5"
 TOPOLOGIES = [
     *(parse_topology(spec) for spec in f"{SPECS} fat_tree:3x4 bigraph:2x4 dgx2".split()),
-    _random_graph(),
+    Topology.from_networkx(nx.random_regular_graph(4, 9, seed=SEED), name="random graph"),
     among(torus(4, 4), range(12)),
 ]
 # Rings have routes over ranks here; RTL runs them through switches: tests/sim/rtl/test_switched.py.

@@ -14,7 +14,6 @@ SENT, CAME, SIDEBAND, CREDITED, CREDIT_CAME = range(5)
 READ_TAKEN, READ_CAME, READ_DATA, WRITE_TAKEN, WRITE_ACKED = range(5, 10)
 PAYLOAD, NUM_CAME, CHECK = 11, 12, 13
 NOW = 0x40
-FAILS = 0xFF
 
 
 def probe_network(topology, *, waveform=None, **settings):
