@@ -78,6 +78,19 @@ async def accepted(ctx, port, cycles, member="payload"):
     return taken
 
 
+def process(body):
+    """A function of all parameters but the first, ctx, that returns a testbench."""
+
+    @functools.wraps(body)
+    def of(*args, **kwargs):
+        async def testbench(ctx):
+            await body(ctx, *args, **kwargs)
+
+        return testbench
+
+    return of
+
+
 async def pulse(ctx, strobe, cycles=1):
     """Hold a signal high for some cycles."""
     ctx.set(strobe, 1)
@@ -129,12 +142,10 @@ def run(block, *testbenches, background=(), deadline_cycles=100_000, clocks=None
     """
     done = []
 
-    def finished(testbench):
-        async def process(ctx):
-            await testbench(ctx)
-            done.append(testbench)
-
-        return process
+    @process
+    async def finished(ctx, testbench):
+        await testbench(ctx)
+        done.append(testbench)
 
     async def deadline(ctx):
         for _ in range(deadline_cycles):
@@ -167,11 +178,9 @@ def _simulator(block, playing, num_critical, clocks):
     for domain, period in clocks.items():
         simulator.add_clock(period, domain=domain)
 
-    def play(number):
-        async def process(ctx):
-            await playing[number](ctx)
-
-        return process
+    @process
+    async def play(ctx, number):
+        await playing[number](ctx)
 
     for number in range(len(playing)):
         simulator.add_testbench(play(number), background=number >= num_critical)

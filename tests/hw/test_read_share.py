@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.hw.memory_channel import ReadShare
-from tests.hw.streams import PATTERNS, Clock, go, put, run, seeded, simulation_of
+from tests.hw.streams import PATTERNS, Clock, go, process, put, run, seeded, simulation_of
 from tests.nic.memory import latencies, reader
 
 DEPTH = 6
@@ -17,21 +17,19 @@ def test_each_reader_gets_its_data_in_order_and_an_offer_stays_until_it_is_taken
     asked = [[rng.randrange(256) for _ in range(60)] for _ in range(2)]
     got, taken = ([], []), []
 
-    def asks(number, channel):
-        async def process(ctx):
-            moves, left, offers = go("often", f"{stall} {number}"), list(asked[number]), False
-            while len(got[number]) < 60:
-                pending = 60 - len(left) - len(got[number])
-                offers = offers or (bool(left) and pending < DEPTH // 2 and next(moves))
-                put(ctx, channel, valid=offers, address=left[0] if offers else 0)
-                values = channel.ready, channel.data_valid, channel.data
-                _, _, ready, valid, data = await ctx.tick().sample(*values)
-                got[number].extend([data] if valid else [])
-                if offers and ready:
-                    left.pop(0)
-                    offers = False
-
-        return process
+    @process
+    async def asks(ctx, number, channel):
+        moves, left, offers = go("often", f"{stall} {number}"), list(asked[number]), False
+        while len(got[number]) < 60:
+            pending = 60 - len(left) - len(got[number])
+            offers = offers or (bool(left) and pending < DEPTH // 2 and next(moves))
+            put(ctx, channel, valid=offers, address=left[0] if offers else 0)
+            values = channel.ready, channel.data_valid, channel.data
+            _, _, ready, valid, data = await ctx.tick().sample(*values)
+            got[number].extend([data] if valid else [])
+            if offers and ready:
+                left.pop(0)
+                offers = False
 
     async def watch(ctx):
         clock, offered = Clock(ctx), None

@@ -16,6 +16,7 @@ from tests.hw.streams import (
     assert_no_path,
     assert_refused,
     go,
+    process,
     put,
     receive,
     run,
@@ -147,13 +148,11 @@ def test_a_wrong_depth_is_named(kind, depth):
 def test_a_block_that_is_run_again_starts_from_its_reset_and_after_a_failure_too():
     fifo = Fifo(shape=16, depth=8)
 
-    def fill(wrong):
-        async def testbench(ctx):
-            assert ctx.get(fifo.o.valid) == 0 and ctx.get(fifo.level) == 0
-            await send(ctx, fifo.i, range(5), go("never", 0))
-            assert ctx.get(fifo.level) == 5 and not wrong
-
-        return testbench
+    @process
+    async def fill(ctx, wrong):
+        assert ctx.get(fifo.o.valid) == 0 and ctx.get(fifo.level) == 0
+        await send(ctx, fifo.i, range(5), go("never", 0))
+        assert ctx.get(fifo.level) == 5 and not wrong
 
     run(fifo, fill(False), keep=True)
     with pytest.raises(AssertionError):

@@ -7,7 +7,16 @@ import pytest
 from amaranth.lib.wiring import Out
 
 from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
-from tests.hw.streams import PATTERNS, assert_no_path, assert_refused, go, hand_over, put, run
+from tests.hw.streams import (
+    PATTERNS,
+    assert_no_path,
+    assert_refused,
+    go,
+    hand_over,
+    process,
+    put,
+    run,
+)
 
 WIDTH = 6
 FORBIDDEN = 0x3C  # The address that the registers of these tests refuse.
@@ -28,29 +37,26 @@ async def response(ctx, bus, channel, names, moves):
             return values
 
 
-def registers_of(block, memory, log, moves):
+@process
+async def registers_of(ctx, block, memory, log, moves):
     """Background process that answers requests out of a dictionary, at once or later."""
     request, answer = block.request, block.response
     asked = request.write, request.address, request.data
-
-    async def process(ctx):
-        while True:
-            while not ctx.get(request.valid):
-                await ctx.tick()
-            write, address, value = held = [*map(ctx.get, asked)]
-            while not next(moves):
-                await ctx.tick()
-                now = [*map(ctx.get, asked)]
-                assert ctx.get(request.valid) and now == held, "a request changed"
-            refused = address == FORBIDDEN
-            if write and not refused:
-                memory[address] = value
-            log.append((write, address))
-            put(ctx, answer, done=1, error=refused, data=memory.get(address, 0))
+    while True:
+        while not ctx.get(request.valid):
             await ctx.tick()
-            ctx.set(answer.done, 0)
-
-    return process
+        write, address, value = held = [*map(ctx.get, asked)]
+        while not next(moves):
+            await ctx.tick()
+            now = [*map(ctx.get, asked)]
+            assert ctx.get(request.valid) and now == held, "a request changed"
+        refused = address == FORBIDDEN
+        if write and not refused:
+            memory[address] = value
+        log.append((write, address))
+        put(ctx, answer, done=1, error=refused, data=memory.get(address, 0))
+        await ctx.tick()
+        ctx.set(answer.done, 0)
 
 
 def reference(accesses):
@@ -115,20 +121,16 @@ def simulate_both(count, stall):
     block, log, memory = AxiLiteSubordinate(address_width=WIDTH), [], {}
     bus, moves = block.bus, {name: go(stall, name) for name in ("aw", "w", "b", "ar", "r")}
 
-    def sends(channel, values):
-        async def process(ctx):
-            for number in range(count):
-                await hand_over(ctx, bus, moves[channel], channel, **values(number))
+    @process
+    async def sends(ctx, channel, values):
+        for number in range(count):
+            await hand_over(ctx, bus, moves[channel], channel, **values(number))
 
-        return process
-
-    def takes(channel, *names):
-        async def process(ctx):
-            for _ in range(count):
-                *_, code = await response(ctx, bus, channel, names, moves[channel])
-                assert code == OKAY
-
-        return process
+    @process
+    async def takes(ctx, channel, *names):
+        for _ in range(count):
+            *_, code = await response(ctx, bus, channel, names, moves[channel])
+            assert code == OKAY
 
     benches = [
         sends("aw", lambda number: {"awaddr": 4 * (number % 8)}),

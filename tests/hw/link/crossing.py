@@ -7,6 +7,7 @@ from amaranth.sim import Simulator
 
 from multitree.hw.link.crossing import LEAST_CROSSING_DEPTH, LINK_DOMAIN, LinkCrossing
 from multitree.hw.link.link import LinkSignature
+from tests.hw.streams import process
 
 __all__ = ["DOMAINS", "FAR", "FLIT_BYTES", "NEAR", "Bench", "Clock", "random_words"]
 
@@ -75,22 +76,20 @@ class Bench:
         A word is a flit's fields, or "credit", a bit per virtual channel, or both, or nothing.
         """
 
-        def driver(domain):
-            async def process(ctx):
-                await self.put(ctx, domain, words.get(domain, []))
-                await ctx.tick(other(domain)).repeat(settle_cycles)
+        @process
+        async def send(ctx, domain):
+            await self.put(ctx, domain, words.get(domain, []))
+            await ctx.tick(other(domain)).repeat(settle_cycles)
 
-            return process
-
-        self.run_testbenches(*map(driver, DOMAINS))
+        self.run_testbenches(*map(send, DOMAINS))
 
     def run_testbenches(self, *testbenches):
         """Run until all testbenches are done, and watch meanwhile."""
         for testbench in testbenches:
             self._simulator.add_testbench(testbench)
         for domain in DOMAINS:
-            self._simulator.add_testbench(self._watcher(domain), background=True)
-            self._simulator.add_testbench(self._loss_counter(domain), background=True)
+            for watch in (self._watch, self._count_lost):
+                self._simulator.add_testbench(process(watch)(domain), background=True)
         self._simulator.run()
 
     async def put(self, ctx, domain, words):
@@ -103,28 +102,20 @@ class Bench:
                 ctx.set(Value.cast(getattr(flits, name)), word.get(name, 0))
             await ctx.tick(domain)
 
-    def _watcher(self, domain):
+    async def _watch(self, ctx, domain):
         flits, credits = self._ends[domain][1]
         fields = [Value.cast(getattr(flits, name)) for name in self._widths]
+        ticks, edge = ctx.tick(other(domain)).sample(flits.valid, credits.credit, *fields), 0
+        async for _, _, valid, credit, *values in ticks:
+            word = dict(zip(self._widths, values, strict=True)) if valid else {}
+            word |= {"credit": credit} if credit else {}
+            if word:
+                self.got[domain].append((edge, word))
+            edge += 1
 
-        async def watch(ctx):
-            edge = 0
-            ticks = ctx.tick(other(domain)).sample(flits.valid, credits.credit, *fields)
-            async for _, _, valid, credit, *values in ticks:
-                word = dict(zip(self._widths, values, strict=True)) if valid else {}
-                word |= {"credit": credit} if credit else {}
-                if word:
-                    self.got[domain].append((edge, word))
-                edge += 1
-
-        return watch
-
-    def _loss_counter(self, domain):
-        async def count(ctx):
-            async for _, _, lost in ctx.tick(domain).sample(self._lost[domain]):
-                self.lost[domain] += lost
-
-        return count
+    async def _count_lost(self, ctx, domain):
+        async for _, _, lost in ctx.tick(domain).sample(self._lost[domain]):
+            self.lost[domain] += lost
 
 
 def other(domain):

@@ -9,7 +9,7 @@ from multitree.hw.link.crossing import LinkCrossing, crossing_depth
 from multitree.hw.link.port import LinkPort
 from tests.hw.link.crossing import DOMAINS, FAR, FLIT_BYTES, NEAR
 from tests.hw.link.wires import FAULTS, message, offer, plain, take
-from tests.hw.streams import run, seeded
+from tests.hw.streams import process, run, seeded
 
 DEPTH = 6
 RATIOS = [(1000, 1000), (1000, 1003), (1000, 290), (310, 1000), (1000, 9700), (9700, 1000)]
@@ -47,33 +47,27 @@ def sender(end, domain, flits, rng):
     return lambda ctx: offer(ctx, end, flits, moves, seed, domain=domain)
 
 
-def listener(end, domain, got, wanted, rng, shut):
+@process
+async def listener(ctx, end, domain, got, wanted, rng, shut):
     """Take flits of each channel now and then, of those in `shut` only when the others are done."""
     vcs = range(len(end.o))
-
-    async def process(ctx):
-        while got != wanted:
-            others = all(got[vc] == wanted[vc] for vc in vcs if vc not in shut)
-            goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in vcs]
-            flits, _ = await take(ctx, end.o, goes, domain=domain)
-            for vc, taken in enumerate(flits):
-                got[vc] += plain(taken)
-                assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
-        await take(ctx, end.o, [False for _ in vcs], domain=domain)
-
-    return process
+    while got != wanted:
+        others = all(got[vc] == wanted[vc] for vc in vcs if vc not in shut)
+        goes = [rng.random() < 0.8 and (vc not in shut or others) for vc in vcs]
+        flits, _ = await take(ctx, end.o, goes, domain=domain)
+        for vc, taken in enumerate(flits):
+            got[vc] += plain(taken)
+            assert got[vc] == wanted[vc][: len(got[vc])], f"{domain} channel {vc}"
+    await take(ctx, end.o, [False for _ in vcs], domain=domain)
 
 
-def watcher(link, domain, wrong):
+@process
+async def watcher(ctx, link, domain, wrong):
     """Add what is lost or wrong to a list."""
     lost = link.crossing.tx_lost if domain == NEAR else link.crossing.link_rx_lost
     strobes = {name: getattr(link.ends[domain], name) for name in FAULTS} | {"lost": lost}
-
-    async def process(ctx):
-        async for _, _, *now in ctx.tick(domain).sample(*strobes.values()):
-            wrong.extend((domain, name) for name, seen in zip(strobes, now, strict=True) if seen)
-
-    return process
+    async for _, _, *now in ctx.tick(domain).sample(*strobes.values()):
+        wrong.extend((domain, name) for name, seen in zip(strobes, now, strict=True) if seen)
 
 
 def exchange(rng, num_vcs, periods, shut=()):

@@ -11,7 +11,7 @@ from multitree.hw.link.link import Kind
 from multitree.hw.link.port import LinkPort
 from multitree.hw.link.receiver import LinkReceiver
 from multitree.hw.link.transmitter import LinkTransmitter
-from tests.hw.streams import go, put, receive, run, simulation
+from tests.hw.streams import go, process, put, receive, run, simulation
 
 FLIT_BYTES, SUBMESSAGE = 2, 4
 SIZES = {"flit_bytes": FLIT_BYTES, "submessage_flits": SUBMESSAGE}
@@ -139,13 +139,10 @@ def transport(
     """
     went, got, seen = [], [[] for _ in flits], Counter()
 
-    def taker(vc):
+    @process
+    async def taker(ctx, vc):
         moves = go(stall_o[vc % len(stall_o)], vc)
-
-        async def take(ctx):
-            await receive(ctx, link.o[vc], len(flits[vc]), moves, times, into=got[vc])
-
-        return take
+        await receive(ctx, link.o[vc], len(flits[vc]), moves, times, into=got[vc])
 
     async def producer(ctx):
         await offer(ctx, link.transmitter, flits, go(stall_i, "i"), times=went)
@@ -217,50 +214,44 @@ async def received(ctx, receiver, units, *, epoch=1, up=lambda cycle: 1, late=Fa
     return got, shown, errors, credits
 
 
-def talker(line, k, rng, sent):
+@process
+async def talker(ctx, line, k, rng, sent):
     """Sends numbered flits on all channels for ever; `sent` has one list per time it was up."""
     end, num_vcs = line.ends[k], line.ends[k].num_vcs
-
-    async def process(ctx):
-        numbers, was_up = [0] * num_vcs, 0
-        while True:
-            vc = rng.randrange(num_vcs)
-            # As a flit is taken in the cycle in which the link fails, a session begins with `up`.
-            if ctx.get(end.up) and not was_up:
-                numbers = [0] * num_vcs
-                sent[k].append([0] * num_vcs)
-            was_up = ctx.get(end.up)
-            goes = ctx.get(end.may_send) >> vc & 1 and rng.random() < 0.8
-            flit = {"kind": Kind.HEAD, "vc": vc, "payload": len(sent[k]) << 10 | numbers[vc]}
-            put(ctx, end, flit=flit, take=goes)
-            numbers[vc] += goes
-            if sent[k]:
-                sent[k][-1][vc] += goes
-            await ctx.tick()
-
-    return process
+    numbers, was_up = [0] * num_vcs, 0
+    while True:
+        vc = rng.randrange(num_vcs)
+        # As a flit is taken in the cycle in which the link fails, a session begins with `up`.
+        if ctx.get(end.up) and not was_up:
+            numbers = [0] * num_vcs
+            sent[k].append([0] * num_vcs)
+        was_up = ctx.get(end.up)
+        goes = ctx.get(end.may_send) >> vc & 1 and rng.random() < 0.8
+        flit = {"kind": Kind.HEAD, "vc": vc, "payload": len(sent[k]) << 10 | numbers[vc]}
+        put(ctx, end, flit=flit, take=goes)
+        numbers[vc] += goes
+        if sent[k]:
+            sent[k][-1][vc] += goes
+        await ctx.tick()
 
 
-def listener(line, k, rng, got):
+@process
+async def listener(ctx, line, k, rng, got):
     """Takes flits now and then: (channel, session of the sender, number) of each.
 
     `got` has one list more than the times that the end fell.
     """
     end = line.ends[k]
     got[k].append([])
-
-    async def process(ctx):
-        was_up, chance = 0, 0.7
-        faults = [getattr(end, name) for name in FAULTS]
-        while True:
-            ready = [rng.random() < chance for _ in end.o]
-            flits, (up, *now) = await take(ctx, end.o, ready, end.up, *faults)
-            assert not any(now), "a fault on sound wires"
-            if was_up and not up:
-                got[k].append([])
-                chance = rng.choice([0.1, 0.7, 1.0])
-            for vc, taken in enumerate(flits):
-                got[k][-1] += [(vc, flit.payload >> 10, flit.payload & 0x3FF) for flit in taken]
-            was_up = up
-
-    return process
+    was_up, chance = 0, 0.7
+    faults = [getattr(end, name) for name in FAULTS]
+    while True:
+        ready = [rng.random() < chance for _ in end.o]
+        flits, (up, *now) = await take(ctx, end.o, ready, end.up, *faults)
+        assert not any(now), "a fault on sound wires"
+        if was_up and not up:
+            got[k].append([])
+            chance = rng.choice([0.1, 0.7, 1.0])
+        for vc, taken in enumerate(flits):
+            got[k][-1] += [(vc, flit.payload >> 10, flit.payload & 0x3FF) for flit in taken]
+        was_up = up

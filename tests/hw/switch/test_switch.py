@@ -14,7 +14,7 @@ from multitree.hw.switch.faults import SwitchFault
 from multitree.hw.switch.switch import Switch
 from multitree.nic.driver.faults import FaultCode
 from tests.hw.link.wires import join, offer, take
-from tests.hw.streams import go, pulse, put, run, seeded
+from tests.hw.streams import go, process, pulse, put, run, seeded
 from tests.hw.switch.switches import FLIT_BYTES, LAYOUT, expected, flits_of, forwarded, message_to
 from tests.hw.switch.switches import traffic as draw
 
@@ -64,28 +64,24 @@ def play(net, queues, script=None, *, cycles=400, ready="never", times=None, lat
     got, heard = {}, []
     times = {} if times is None else times
 
-    def sender(port, end):
-        async def process(ctx):
-            await ctx.tick().repeat(COME_UP_CYCLES)
-            flits = [units(queues.get((port, vc), [])) for vc in range(NUM_VCS)]
-            went = times.setdefault(port, [])
-            await offer(ctx, end, flits, go("never", 0), seed=port, times=went)
+    @process
+    async def sender(ctx, port, end):
+        await ctx.tick().repeat(COME_UP_CYCLES)
+        flits = [units(queues.get((port, vc), [])) for vc in range(NUM_VCS)]
+        went = times.setdefault(port, [])
+        await offer(ctx, end, flits, go("never", 0), seed=port, times=went)
 
-        return process
-
-    def receiver(port, end):
-        async def process(ctx):
-            moves = [go(ready, f"{port} {vc}") for vc in range(NUM_VCS)]
-            faults = end.fault_received, end.received_fault
-            for cycle in itertools.count(-COME_UP_CYCLES):
-                flits, (fault, word) = await take(ctx, end.o, [*map(next, moves)], *faults)
-                for vc, taken in enumerate(flits):
-                    for unit in taken:
-                        got.setdefault((port, vc), []).append((cycle, unit.kind, unit.payload))
-                if fault:
-                    heard.append((port, word))
-
-        return process
+    @process
+    async def receiver(ctx, port, end):
+        moves = [go(ready, f"{port} {vc}") for vc in range(NUM_VCS)]
+        faults = end.fault_received, end.received_fault
+        for cycle in itertools.count(-COME_UP_CYCLES):
+            flits, (fault, word) = await take(ctx, end.o, [*map(next, moves)], *faults)
+            for vc, taken in enumerate(flits):
+                for unit in taken:
+                    got.setdefault((port, vc), []).append((cycle, unit.kind, unit.payload))
+            if fault:
+                heard.append((port, word))
 
     async def drive(ctx):
         for port in late:
