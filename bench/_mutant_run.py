@@ -195,7 +195,11 @@ def _test(
         # One file after the other: to read them all takes longer than to run the first.
         if _used_seconds() > seconds:
             break
-        status = pytest.main([*options, *of_file], plugins=[watch])
+        try:
+            status = pytest.main([*options, *of_file], plugins=[watch])
+        except MemoryError:
+            # A mutant that needs all memory is one that does not end: pytest itself cannot go on.
+            os.kill(os.getpid(), signal.SIGKILL)
         # Interrupted by what could not be read, or since the time is up. None: all are slow.
         if watch.failed or status not in _GOOD:
             os._exit(_NOTICED)
