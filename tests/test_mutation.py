@@ -2,11 +2,11 @@
 
 import ast
 import json
-import subprocess
 
 import pytest
 
 from tests.benches import BENCH, bench_module
+from tests.programs import start
 from tests.refusals import refuses
 from tests.repository import ROOT
 
@@ -131,7 +131,7 @@ def small(mutants, monkeypatch, tmp_path):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     (root / "src/multitree/hw").symlink_to("../../hw")
-    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    start("git", "init", "-q", root)
     module = bench_module("mutation")
     monkeypatch.setattr(bench_module("_mutant_run"), "HANGING_SECONDS", 5)
     monkeypatch.setattr(module, "STARTING_SECONDS", 3)

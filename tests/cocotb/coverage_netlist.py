@@ -2,16 +2,15 @@
 
 import json
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from tests.benches import bench_module
 from tests.cocotb.coverage_points import runs_of
 
 __all__ = ["Netlist"]
 
-YOSYS = "from pyosys.libyosys import Design, run_pass; run_pass('tee -q script top.ys', Design())"
+yosys = bench_module("_yosys").yosys
 FLATTEN = """
 read_verilog top.v
 hierarchy -top {top}
@@ -84,10 +83,7 @@ class Netlist:
     def _run(self, script, result):
         """The bits of every signal after a script."""
         folder = Path(self._folder.name)
-        (folder / "top.ys").write_text(script)
-        command = [sys.executable, "-c", YOSYS]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"Yosys failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        (folder / "passes.ys").write_text(script)
+        yosys(folder, "top", ["tee -q script passes.ys"])
         module = json.loads((folder / result).read_text())["modules"][self._top]
         return {name: net["bits"] for name, net in module["netnames"].items()}

@@ -1,9 +1,6 @@
 """A network in RTL that can do without one of its protections against deadlock."""
 
 import ctypes
-import os
-import subprocess
-import sys
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -13,6 +10,7 @@ from multitree.sim.emulator.library import harness_sources
 from multitree.sim.emulator.verilator import build_library
 from multitree.sim.native_build import cached, content_key
 from tests.formal.mutants import ROOT, patched
+from tests.programs import python
 
 __all__ = ["CONFIG", "NOTHING", "NUM_SWITCH_PORTS", "library", "remove"]
 
@@ -163,9 +161,8 @@ def _verilog() -> tuple[str, str]:
         hardware = [path for room in ("hw", "nic") for path in (package / room).rglob("*.py")]
 
         def make(place: Path) -> None:
-            command = [sys.executable, "-W", "ignore", "-c", _GENERATE]
-            command += [repr(CONFIG), str(NUM_SWITCH_PORTS), str(place)]
-            subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": folder}, check=True)
+            program = ("-W", "ignore", "-c", _GENERATE, repr(CONFIG), NUM_SWITCH_PORTS, place)
+            python(*program, folder=ROOT, PYTHONPATH=folder)
 
         key = content_key(repr(CONFIG), *(path.read_bytes() for path in sorted(hardware)))
         place = cached("verilog", key, make)
