@@ -1,5 +1,7 @@
 """Networks and schedules for tests: by hand, or random ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import strategies as st
@@ -43,6 +45,12 @@ def copy_of(topology, bandwidth=16.0, latency=150.0):
     """The same graph of no family, whose links are the usual ones or as fast as is said."""
     counts = topology.num_ranks, topology.num_switches
     return Topology("copy", *counts, topology.links, bandwidth, latency)
+
+
+def with_links(topology, **changes):
+    """The same network, all of whose links have another speed or latency."""
+    links = {name: np.full(topology.num_links, value) for name, value in changes.items()}
+    return replace(topology, **links)
 
 
 def relabelled(topology, seed):

@@ -1,7 +1,5 @@
 """Tests of collectives' numbers in RTL: ranks far ahead, cards reset alone."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,21 +9,17 @@ from multitree.sim.rtl.session import RtlSession
 from multitree.topology.collectives import Op
 from tests.refusals import refuses
 from tests.sim.emulated import SWITCHED, SWITCHED_SIZES, checked, checked_each
-from tests.topology.graphs import by_hand
+from tests.topology.graphs import by_hand, with_links
 
 PRIVATE = {"num_rows": 16, "num_flows": 8, "link_model": LinkModel(buffer_flits=1024)}
 SHARED = {**SWITCHED_SIZES, "link_model": SWITCHED}
 LATE_CYCLES = 60_000
 
 
-def near(topology):
-    return replace(topology, latency_ns=np.full(topology.num_links, 20.0))
-
-
 def broadcast(*edges):
     """A broadcast over a ring of three ranks along these edges, one after the other."""
     rows = [(step, Op.GATHER, 0, *edge) for step, edge in enumerate(edges)]
-    return by_hand(near(ring(3)), rows, "broadcast", 0)
+    return by_hand(with_links(ring(3), latency_ns=20.0), rows, "broadcast", 0)
 
 
 @pytest.mark.slow
@@ -55,7 +49,8 @@ def test_one_idle_card_is_reset_rejoins_and_every_result_is_exact(
     spec, collective, root, sizes, numbers
 ):
     """After even and odd numbers of collectives, and where the numbers go round."""
-    schedule = build(near(parse_topology(spec)), "multitree", collective, root)
+    near = with_links(parse_topology(spec), latency_ns=20.0)
+    schedule = build(near, "multitree", collective, root)
     rng = np.random.default_rng(5)
     with RtlSession(schedule.topology, **sizes) as session:
         for first in (0, numbers - 2):

@@ -11,15 +11,9 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Chooser
 from multitree.sim.timing.sizing import config_for, link_limits
 from tests.emulation import needs_rtl
-from tests.topology.graphs import pair
+from tests.topology.graphs import pair, with_links
 
 NUM_FLITS = 200_000
-
-
-def with_links(topology, **changes):
-    return replace(
-        topology, **{name: np.full(topology.num_links, value) for name, value in changes.items()}
-    )
 
 
 def cycles_of_a_message(topology, model):
