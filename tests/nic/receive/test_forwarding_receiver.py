@@ -240,6 +240,15 @@ def test_a_contribution_waits_for_the_same_wave_of_the_sibling_before_it():
     assert seen.waits[-1] == (Awaited.SIBLING, 1, SECOND["children"][0], REDUCE, 1)
 
 
+def test_a_message_that_stops_is_named_with_its_wave():
+    rng = seeded(0)
+    first, second = (framed(0, REDUCE, rng, wave=wave) for wave in range(2))
+    sent = [(0, REDUCE, 0, first), (0, REDUCE, 1, second[:5])]
+    given = {"script": {0: {"last_wave": 1}}, "stride": 310, "cycles": 250}
+    seen = simulate(sent, Messages(WAVES), **given)
+    assert seen.waits[-1] == (Awaited.FLIT, 0, PORT, REDUCE, 1)
+
+
 def test_messages_whose_jobs_find_no_room_wait_until_those_before_them_go_on():
     stride, late = 30, 250
     more = replace(WAVES, wave_width=4)

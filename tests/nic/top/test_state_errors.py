@@ -63,13 +63,17 @@ async def test_each_queue_alone_raises_the_state_error_of_its_block(ctx, block, 
 @pytest.mark.slow
 @pytest.mark.dear
 @pytest.mark.parametrize(
-    ("config", "bit", "at_port"),
-    [(SMALL, 1, 1), pytest.param(SHARED, 0, None, marks=pytest.mark.slow)],
+    ("kind", "config", "bit", "at_port"),
+    [
+        (DependencyTracker, SMALL, 1, 1),
+        (DependencyTracker, SHARED, 0, None),
+        (PipelinedFetcher, FORWARDS, 1, 1),
+    ],
 )
-def test_a_flipped_count_is_the_fault_of_its_port_or_on_shared_links_of_none(
-    config, bit, at_port, monkeypatch
+def test_a_flipped_count_or_job_is_the_fault_of_its_port_or_on_shared_links_of_none(
+    kind, config, bit, at_port, monkeypatch
 ):
-    flip, elaborate = Signal(), DependencyTracker.elaborate
+    flip, elaborate = Signal(), kind.elaborate
 
     def with_wire(self, platform):
         m = elaborate(self, platform)
@@ -77,7 +81,7 @@ def test_a_flipped_count_is_the_fault_of_its_port_or_on_shared_links_of_none(
             m.d.comb += self.state_error.eq(1 << bit)
         return m
 
-    monkeypatch.setattr(DependencyTracker, "elaborate", with_wire)
+    monkeypatch.setattr(kind, "elaborate", with_wire)
     block = Interface(config)
 
     async def drive(ctx):
