@@ -108,6 +108,7 @@ def test_a_window_tells_its_addresses():
             lambda: Field("f", 0, 2, "", (("a b", 1, ""),)),
             "Name of a value of field f must be a name",
         ),
+        (lambda: Register("a/b", 0, "rw"), "Register name must be a name"),
         (lambda: Register("R", 2, "rw"), "Address of register R must be a multiple of 4"),
         (lambda: Register("R", -4, "rw"), "Address of register R must be a multiple of 4"),
         (lambda: Register("R", 0, "w"), "Access of register R must be one of ro, rw, wo, not 'w'"),

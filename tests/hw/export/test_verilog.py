@@ -210,7 +210,9 @@ def test_the_template_instantiates_the_module(block, tmp_path):
     verilog = text_of(block)
     text = template_of(block, verilog)
     clocks = "input clk, input rst, input link_clk, input link_rst"
-    (tmp_path / "top.v").write_text(f"module top({clocks});\n{text}\nendmodule\n")
+    # Every wire is declared, of its width.
+    top = f"`default_nettype none\nmodule top({clocks});\n{text}\nendmodule\n"
+    (tmp_path / "top.v").write_text(top)
     assert re.findall(r"\.(\w+)\(\1\)", text) == port_names(block, domains=domains_of(block))
     (tmp_path / "block.v").write_text(verilog)
     icarus(tmp_path, "-s", "top", "top.v", "block.v")
