@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from multitree.nic.driver.commands import OpKind
+from multitree.nic.driver.commands import HostOp, OpKind
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import DeviceError
 from multitree.nic.driver.interface_driver import Driver
-from multitree.nic.driver.registers import ADDRESS, ID, VERSION
+from multitree.nic.driver.registers import ADDRESS, ID, VERSION, register_field
 from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.build import build
 from multitree.topology.families.direct import torus
@@ -42,3 +42,10 @@ def test_a_table_is_written_only_where_its_rows_and_flows_have_places(less):
     text = f"{what} of the table must be at most {sizes[name]}, not {fits[name]}"
     with pytest.raises(DeviceError, match=re.escape(text)):
         operations(steps, registers)
+
+
+def test_a_reset_is_awaited_whatever_fault_it_ends():
+    bits = (1 << bit for bit in range(32))
+    fault = next(bit for bit in bits if register_field("STATUS", "fault", bit))
+    *_, last = operations(Driver(0).reset(), {ADDRESS["STATUS"]: fault})
+    assert last == HostOp.read(ADDRESS["STATUS"])
