@@ -3,7 +3,7 @@
 import pytest
 
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.faults import FaultCode
+from multitree.nic.driver.faults import Awaited, FaultCode
 from multitree.nic.driver.formats import (
     FLOW_FORMAT,
     ROW_FORMAT,
@@ -71,3 +71,8 @@ def test_the_text_of_a_window_says_where_fields_are():
     row, route = TABLE_WINDOW.description, ROUTE_WINDOW.description
     assert "flow[15:0] port[19:16] op[21:20], word 1 step[15:0] stage[31:16]." in row
     assert SHARED_ROW_FORMAT["vc_class"].offset == 22 and "row bits 22 and 28:23 are" in route
+
+
+@pytest.mark.parametrize("kind", [Awaited, FaultCode])
+def test_each_code_has_a_number_of_its_own(kind):
+    assert len(kind.__members__) == len({*kind})
