@@ -7,45 +7,52 @@ from multitree.nic.driver.faults import FaultCode
 from multitree.nic.layouts import FLOW_ENTRY
 from multitree.nic.receive.shared_receiver import SharedHeaderCheck
 from multitree.nic.signatures import Verdict
-from tests.hw.streams import go, put, receive, run, send, simulation_of
+from tests.hw.streams import go, process, put, receive, run, send, simulation_of
 from tests.nic.receive.shared_receivers import CONFIG, LANES, REDUCE, SEQUENCE, flow_entry, message
 
 SIZE, NUM_MESSAGES = 4, 6
 CHANNELS = [vc for vc in range(CONFIG.num_vcs) if vc % 2 == SEQUENCE % 2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stall", ["often", "seldom", "bursts"])
-def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels(stall):
+def taken(num_messages, size, offers, takes):
+    """Items in the order taken; on each channel messages of a flow of its own, its number."""
     block = SharedHeaderCheck(CONFIG, unwritten_width=4)
-    values = np.arange(SIZE * LANES, dtype=np.float32).reshape(SIZE, LANES)
+    values = np.arange(size * LANES, dtype=np.float32).reshape(size, LANES)
     got = []
 
     async def drive(ctx):
         put(ctx, block.run, running=1, sequence=SEQUENCE, num_flows=len(CHANNELS))
-        entry = flow_entry(size=SIZE, num_children=NUM_MESSAGES)
+        entry = flow_entry(size=size, num_children=num_messages)
         put(ctx, block.lookup, granted=1, intact=1, entry=FLOW_ENTRY.const(entry))
         put(ctx, block.reservation, answered=1, verdict=Verdict.DIRECT)
-        count = len(CHANNELS) * NUM_MESSAGES * SIZE
         # Fails where what is offered changes before it is taken.
-        got.extend(await receive(ctx, block.items, count, go(stall, 1)))
+        got.extend(await receive(ctx, block.items, len(CHANNELS) * num_messages * size, takes))
 
-    def source(flow, vc):
-        flits = [
-            flit
-            for order in range(NUM_MESSAGES)
-            for flit in message(REDUCE, flow, order, values + order)
-        ]
+    @process
+    async def feed(ctx, flow, vc):
+        messages = (message(REDUCE, flow, order, values + order) for order in range(num_messages))
+        flits = [flit for each in messages for flit in each]
+        await send(ctx, block.flits[vc], flits, go(offers, vc))
 
-        async def feed(ctx):
-            await send(ctx, block.flits[vc], flits, go("often", vc))
+    run(block, drive, background=[feed(*each) for each in enumerate(CHANNELS)])
+    return got
 
-        return feed
 
-    run(block, drive, background=[source(*each) for each in enumerate(CHANNELS)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stall", ["often", "seldom", "bursts"])
+def test_a_flit_in_turn_stays_until_it_is_taken_whatever_comes_on_other_channels(stall):
+    got = taken(NUM_MESSAGES, SIZE, "often", go(stall, 1))
     for flow in range(len(CHANNELS)):
         orders = [item.mark.order for item in got if item.mark.flow == flow]
         assert orders == [order for order in range(NUM_MESSAGES) for _ in range(SIZE)]
+
+
+def test_channels_that_always_offer_something_take_turns():
+    size = 24
+    flows = [item.mark.flow for item in taken(1, size, "never", go("never", 1))]
+    last = [size * len(CHANNELS) - flows[::-1].index(flow) for flow in range(len(CHANNELS))]
+    for flow in range(len(CHANNELS)):
+        assert flows[: min(last)].count(flow) > size // 2
 
 
 @simulation_of(lambda: SharedHeaderCheck(CONFIG, unwritten_width=4))
