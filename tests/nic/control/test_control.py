@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from multitree.hw.export.register_map import REGISTER_BYTES
 from multitree.nic.control.collective import Control
 from multitree.nic.driver.faults import FaultCode
 from tests.hw.streams import put, seeded, simulation_of
@@ -294,3 +295,7 @@ async def test_collectives_are_numbered_from_the_first_on_modulo_as_many_as_head
         while not nic.get("done"):
             await nic.tick()
     assert nic.launches == 4
+
+
+def test_cycles_are_counted_in_all_bits_of_their_register():
+    assert len(Control(SMALL).cycles) == 8 * REGISTER_BYTES
