@@ -45,13 +45,15 @@ class Copy:
     """A copy of the files that git knows or does not ignore, with a cache of its own.
 
     Only here files are changed, and only here tests write; `thorough`, slow tests run, too, and all
-    parameter sets. Python compiles a file anew when its
+    parameter sets; `named` ones whatever they cost. Python compiles a file anew when its
     content differs, not its time: two mutants may well be written within a second.
     """
 
-    def __init__(self, root: Path, *, thorough: bool = False) -> None:
-        self.thorough = thorough
+    def __init__(self, root: Path, *, thorough: bool = False, named: Sequence[str] = ()) -> None:
+        self.thorough, self.named = thorough, list(named)
         self._options = ["-m", "not long"] if thorough else ["--sets", "5", "-m", "not slow"]
+        if named:
+            self._options = []
         self._holder = tempfile.TemporaryDirectory(prefix="mutation-")
         self.folder = Path(self._holder.name, "tree")
         self.output = Path(self._holder.name, "output")

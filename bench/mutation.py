@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = _Runs(Path(options.results))
     unexplained = [mutant for mutant in drawn if mutant.key not in explained]
     left = drawn if options.only else runs.left(unexplained, again=options.again)
-    copies = [Copy(ROOT, thorough=options.again) for _ in range(min(options.jobs, len(left)))]
+    many = min(options.jobs, len(left))
+    copies = [Copy(ROOT, thorough=options.again, named=options.tests) for _ in range(many)]
     _run_all(left, runs, copies, options.seconds)
     rows = list(_judged(drawn, runs, explained))
     _print(rows, options.json)
@@ -57,6 +58,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=305, help="mutants to draw")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants, run again")
+    parser.add_argument(
+        "--tests", nargs="+", metavar="TEST", default=[], help="of these tests only, long ones too"
+    )
     parser.add_argument(
         "--again", action="store_true", help="run again what survived, with slow tests and all sets"
     )
@@ -141,7 +145,7 @@ def _run_all(mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], seco
 
 
 def _run_one(mutant: Mutant, copy: Copy, seconds: float) -> dict[str, Any]:
-    tests = tests_of(copy.folder, mutant.module)
+    tests = [*(copy.named or tests_of(copy.folder, mutant.module))]
     if copy.thorough:
         tests += [test for test in OF_ALL_MODULES if (copy.folder / test).is_file()]
     content = mutant.applied((copy.folder / mutant.module).read_bytes())
@@ -150,11 +154,9 @@ def _run_one(mutant: Mutant, copy: Copy, seconds: float) -> dict[str, Any]:
     if tests:
         outcome, last = copy.test([[test] for test in tests], seconds, mutant.module, content)
     if outcome == PASSED:
-        return {
-            "outcome": "survived",
-            "by": "",
-            "tests": tests[: tests.index(last.split("::")[0]) + 1] if last else [],
-        }
+        files = [test.split("::")[0] for test in tests]
+        begun = files[: files.index(last.split("::")[0]) + 1] if last else []
+        return {"outcome": "survived", "by": "", "tests": begun}
     return {"outcome": TIMED_OUT if outcome == TIMED_OUT else "killed", "by": last or tests[0]}
 
 
