@@ -76,6 +76,7 @@ class Control(wiring.Component):
         inputs += ("refused", "fetching", "sending")
         outputs = ("locked", "start_waits", "check", "swap", "refuse", "bank", "launch")
         outputs += ("held", "running", "busy", "committed", "done", "irq")
+        self.config = config
         super().__init__(
             {name: In(1) for name in inputs}
             | {name: Out(1) for name in outputs}
