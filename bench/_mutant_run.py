@@ -69,6 +69,8 @@ class Copy:
             target.parent.mkdir(parents=True, exist_ok=True)
             if os.path.lexists(root / name):
                 shutil.copy2(root / name, target, follow_symlinks=False)
+        # Rules of the house hold for the files that git does not ignore.
+        subprocess.run(["git", "init", "--quiet"], cwd=self.folder, check=True)
         compileall.compile_dir(
             self.folder, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH
         )
@@ -184,9 +186,12 @@ def _test(
     written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(written, 1)
     os.dup2(written, 2)
-    # Others who start processes from the same server may have had it load what the copy holds.
-    for name in [name for name in sys.modules if name.split(".")[0] in ("multitree", "tests")]:
-        del sys.modules[name]
+    # What the copy holds, but has been loaded from elsewhere: by others who start processes from
+    # the same server, or with this program.
+    beside = {path.stem for path in Path(__file__).parent.glob("*.py")}
+    for name in [*sys.modules]:
+        if name.split(".")[0] in {"multitree", "tests"} | beside:
+            del sys.modules[name]
     package = importlib.util.find_spec("multitree")
     assert package and str(package.origin).startswith(folder), "must test the copy's package"
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen]
