@@ -44,16 +44,13 @@ class Verdict(NamedTuple):
 class Copy:
     """A copy of the files that git knows or does not ignore, with a cache of its own.
 
-    Only here files are changed, and only here tests write; `thorough`, slow tests run, too, and all
-    parameter sets; `named` ones whatever they cost. Python compiles a file anew when its
-    content differs, not its time: two mutants may well be written within a second.
+    Only here files are changed, and only here tests write; `chosen` are options of pytest that say
+    which of them run. Python compiles a file anew when its content differs, not its time: two
+    mutants may well be written within a second.
     """
 
-    def __init__(self, root: Path, *, thorough: bool = False, named: Sequence[str] = ()) -> None:
-        self.thorough, self.named = thorough, list(named)
-        self._options = ["-m", "not long"] if thorough else ["--sets", "5", "-m", "not slow"]
-        if named:
-            self._options = []
+    def __init__(self, root: Path, chosen: Sequence[str] = ()) -> None:
+        self._chosen = list(chosen)
         self._holder = tempfile.TemporaryDirectory(prefix="mutation-")
         self.folder = Path(self._holder.name, "tree")
         self.output = Path(self._holder.name, "output")
@@ -103,7 +100,7 @@ class Copy:
         begun.touch()
         limits = (seconds, int(seconds + HANGING_SECONDS))
         paths = (str(self.folder), cache, str(self.output), str(begun))
-        arguments = ([list(group) for group in tests], self._options, limits, *paths)
+        arguments = ([list(group) for group in tests], self._chosen, limits, *paths)
         child = _context.Process(target=_test, args=arguments)
         child.start()
         child.join(WAITING_SECONDS)

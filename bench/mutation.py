@@ -44,9 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = _Runs(Path(options.results))
     unexplained = [mutant for mutant in drawn if mutant.key not in explained]
     left = drawn if options.only else runs.left(unexplained, again=options.again)
-    many = min(options.jobs, len(left))
-    copies = [Copy(ROOT, thorough=options.again, named=options.tests) for _ in range(many)]
-    _run_all(left, runs, copies, options.seconds)
+    copies = [Copy(ROOT, _chosen(options)) for _ in range(min(options.jobs, len(left)))]
+    _run_all(left, runs, copies, options)
     rows = list(_judged(drawn, runs, explained))
     _print(rows, options.json)
     return int(any(row["outcome"] in ("survived", "not run") for row in rows))
@@ -119,7 +118,16 @@ class _Runs:
         return sorted(left, key=lambda mutant: mutant.name)
 
 
-def _run_all(mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], seconds: float) -> None:
+def _chosen(options: argparse.Namespace) -> Sequence[str]:
+    """Options of pytest: named tests all run; else the cheap ones of five sets, or all but long."""
+    if options.tests:
+        return ()
+    return ("-m", "not long") if options.again else ("--sets", "5", "-m", "not slow")
+
+
+def _run_all(
+    mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], options: argparse.Namespace
+) -> None:
     copies: SimpleQueue[Copy] = SimpleQueue()
     for copy in every:
         copies.put(copy)
@@ -127,7 +135,7 @@ def _run_all(mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], seco
     def run(mutant: Mutant) -> str:
         copy = copies.get()
         try:
-            row = _run_one(mutant, copy, seconds)
+            row = _run_one(mutant, copy, options)
         finally:
             copies.put(copy)
         runs.add(mutant, row)
@@ -144,15 +152,16 @@ def _run_all(mutants: Sequence[Mutant], runs: _Runs, every: Sequence[Copy], seco
             copy.close()
 
 
-def _run_one(mutant: Mutant, copy: Copy, seconds: float) -> dict[str, Any]:
-    tests = [*(copy.named or tests_of(copy.folder, mutant.module))]
-    if copy.thorough:
+def _run_one(mutant: Mutant, copy: Copy, options: argparse.Namespace) -> dict[str, Any]:
+    tests = [*(options.tests or tests_of(copy.folder, mutant.module))]
+    if options.again:
         tests += [test for test in OF_ALL_MODULES if (copy.folder / test).is_file()]
     content = mutant.applied((copy.folder / mutant.module).read_bytes())
     ast.parse(content)
     outcome, last = PASSED, ""
     if tests:
-        outcome, last = copy.test([[test] for test in tests], seconds, mutant.module, content)
+        each = [[test] for test in tests]
+        outcome, last = copy.test(each, options.seconds, mutant.module, content)
     if outcome == PASSED:
         files = [test.split("::")[0] for test in tests]
         begun = files[: files.index(last.split("::")[0]) + 1] if last else []
