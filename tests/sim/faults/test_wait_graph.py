@@ -23,8 +23,12 @@ LENGTH = 21
 ALL = (LENGTH, LENGTH)
 FIRST_SEQUENCE = 255
 CHANNEL = "VC 1 of link 8 (switch 4 to switch 5)"
-# In words, as "Row 0 (step 0, flow 0, REDUCE 1 -> 2)".
-row_of = UNEVEN.describe
+ROWS = {
+    0: "Row 0 (step 0, flow 0, REDUCE 1 -> 2)",
+    3: "Row 3 (step 3, flow 0, GATHER 0 -> 1)",
+    4: "Row 4 (step 4, flow 0, GATHER 0 -> 3)",
+    5: "Row 5 (step 5, flow 0, GATHER 0 -> 2)",
+}
 
 
 def head_of(schedule, collective, row, hop):
@@ -107,15 +111,15 @@ def test_the_next_collective_waits_until_this_one_has_ended():
     blocking = (1, 0, (21, 21), (16, 8), (8, 0))
     text = reported(UNEVEN, blocking, (0, 5, (8, 0)), arrived=range(5), one_channel=True)
     assert text == (
-        f"circle of waits: {row_of(5)} of collective 0 waits at switch 4 for {CHANNEL}, held by "
-        f"{row_of(0)} of collective 1, which waits at rank 2, which has not ended collective 0 and "
+        f"circle of waits: {ROWS[5]} of collective 0 waits at switch 4 for {CHANNEL}, held by "
+        f"{ROWS[0]} of collective 1, which waits at rank 2, which has not ended collective 0 and "
         "needs the first"
     )
     in_hands = reported(UNEVEN, blocking, (0, 5, (8, 1)), arrived=range(5))
     assert "at switch 4 for link 8 (switch 4 to switch 5), used by Row 0" in in_hands
     unsent = reported(UNEVEN, blocking, (0, 4, (8, 0)), arrived=range(4), one_channel=True)
     assert unsent.endswith(
-        f"and needs {row_of(5)} of collective 0, which has not left rank 0, where it comes after "
+        f"and needs {ROWS[5]} of collective 0, which has not left rank 0, where it comes after "
         "the first"
     )
 
@@ -123,7 +127,7 @@ def test_the_next_collective_waits_until_this_one_has_ended():
 def test_of_several_collectives_a_rank_is_at_the_first_that_it_has_not_ended():
     blocking = (2, 0, (21, 21), (16, 8), (8, 0))
     text = reported(UNEVEN, blocking, (1, 5, (8, 0)), arrived=range(6), one_channel=True)
-    assert text.startswith(f"circle of waits: {row_of(5)} of collective 1")
+    assert text.startswith(f"circle of waits: {ROWS[5]} of collective 1")
     assert text.endswith("at rank 2, which has not ended collective 1 and needs the first")
 
 
@@ -179,7 +183,7 @@ def test_without_a_circle_the_end_of_a_chain_is_named(messages, arrived, end):
 def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_came_before():
     granted = reported(UNEVEN, (0, 4, (8, 1)), (0, 0, (8, 0)))
     assert granted == (
-        f"no circle of waits: {row_of(0)} waits at switch 4 for {CHANNEL}, held by {row_of(4)}, "
+        f"no circle of waits: {ROWS[0]} waits at switch 4 for {CHANNEL}, held by {ROWS[4]}, "
         f"which waits at switch 4, although {CHANNEL} is free"
     )
     # Its last flit is in the switch, and what came behind it bars nothing.
@@ -197,14 +201,14 @@ def test_a_channel_is_held_by_who_was_granted_it_and_credits_are_spent_on_who_ca
     assert room.endswith(f"waits at switch 4, although {CHANNEL} is free")
     full = reported(UNEVEN, (0, 4, ALL, (21, 13), (12, 4)), (0, 0, (8, 1)))
     assert full == (
-        f"no circle of waits: {row_of(0)} waits at switch 4 for a credit of {CHANNEL}, spent on "
-        f"{row_of(4)}, which waits at rank 3, which does not take it"
+        f"no circle of waits: {ROWS[0]} waits at switch 4 for a credit of {CHANNEL}, spent on "
+        f"{ROWS[4]}, which waits at rank 3, which does not take it"
     )
     early = (1, 3, (21, 13), (12, 4))
     at_source = reported(UNEVEN, early, arrived=range(4), one_channel=True)
     assert at_source == (
-        f"no circle of waits: {row_of(4)} of collective 0 waits at rank 0 for a credit of VC 1 of "
-        f"link 0 (rank 0 to switch 4), spent on {row_of(3)} of collective 1, which waits at rank "
+        f"no circle of waits: {ROWS[4]} of collective 0 waits at rank 0 for a credit of VC 1 of "
+        f"link 0 (rank 0 to switch 4), spent on {ROWS[3]} of collective 1, which waits at rank "
         "1, which does not take it"
     )
 
