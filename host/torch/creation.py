@@ -3,7 +3,6 @@
 import atexit
 import multiprocessing.util
 import os
-import sys
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +23,7 @@ from multitree.host.torch.messages import (
 )
 from multitree.host.torch.options import Options, options_of
 from multitree.host.torch.peers.connections import connect_all, host_identity
+from multitree.host.torch.peers.frames import DEVICES
 from multitree.host.torch.peers.member import Member
 from multitree.host.torch.process_group import Collectives
 from multitree.host.torch.shared_memory import SharedMemory, SharedMemoryTransport
@@ -47,6 +47,9 @@ class _ProcessGroup(Collectives):
         self._name, self._description = group.member.group, ""
         _GROUPS[self._name] = self
 
+    def check_devices(self) -> None:
+        """Raise where PyTorch would use this backend for devices that the user gave to others."""
+
     def shutdown(self) -> None:
         """Leave the group."""
         super().shutdown()
@@ -64,19 +67,16 @@ class _ProcessGroup(Collectives):
         """Name of the backend."""
         return BACKEND
 
-    @property
-    def supports_splitting(self) -> bool:
-        """Groups are made anew, not split off."""
-        return False
+    # What PyTorch asks a backend for before it uses it, in releases up to 2.15: none is there.
+    supports_splitting = False  # groups are made anew, not split off
+    supports_coalescing = False  # messages need no batches
+    supports_time_estimate = False  # `multitree.estimate` has estimates
+    supports_shrinking = False
+    supports_reconfigure = False
+    supports_window = False
 
-    @property
-    def supports_coalescing(self) -> bool:
-        """Messages need no batches."""
-        return False
-
-    @property
-    def supports_time_estimate(self) -> bool:
-        """`multitree.estimate` has estimates."""
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Whether it has memory of its own for users' tensors."""
         return False
 
     def _set_sequence_number_for_group(self) -> None:
@@ -108,13 +108,30 @@ class MultiTreeProcessGroup(_ProcessGroup, dist.ProcessGroup):
     def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
         dist.ProcessGroup.__init__(self, group.rank, group.num_ranks)
         self._begin(group, store, timeout, is_invariant=is_invariant)
+        self._is_checked = False
+
+    def check_devices(self) -> None:
+        """Raise where PyTorch would use this backend for devices that the user gave to others.
+
+        It puts a process group in Python in the place of the backends of all devices, and registers
+        which they are once the group is made: they are looked at when it is first used.
+        """
+        if self._is_checked:
+            return
+        backends = dist.distributed_c10d._world.pg_backend_config.get(self, BACKEND)
+        if {pair.rpartition(":")[2] for pair in backends.split(",")} != {BACKEND}:
+            raise ValueError(
+                f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
+                f"not {backends!r}: it would be used for all of them"
+            )
+        self._is_checked = True
 
     def attach(self, backend: MultiTreeBackend) -> None:
         """Register a backend, which parts of PyTorch since 2.15 ask every process group for."""
         self._inner = backend
         kind = dist.ProcessGroup.BackendType.CUSTOM
         self._set_default_backend(kind)
-        for device in ("cpu", "cuda"):
+        for device in DEVICES:
             self._register_backend(torch.device(device), kind, backend)
 
     @property
@@ -155,10 +172,13 @@ class MultiTreeProcessGroup(_ProcessGroup, dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
+        return [torch.device(name) for name in DEVICES]
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """Nothing is put off."""
+        """Refuse what `supports_coalescing` denies before anything has begun."""
+        raise RuntimeError(
+            f"Backend {BACKEND} must be used without a device in a coalescing manager, not {device}"
+        )
 
 
 def group_of(process_group: Any = None) -> Collectives:
@@ -194,14 +214,6 @@ def create_group(given: Any, options: object) -> _ProcessGroup:
     TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, TimeoutError if
     a rank does not come.
     """
-    others = _other_backends()
-    # Since 2.15 backends may be in Python, and a creator is given the group it makes one for.
-    knows_backends = hasattr(given, "process_group")
-    if others and not knows_backends:
-        raise ValueError(
-            f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
-            f"not {others!r}: it would be used for all of them"
-        )
     rank, num_ranks = given.group_rank, given.group_size
     global_ranks = list(given.global_ranks_in_group) or list(range(num_ranks))
     is_default = not given.global_ranks_in_group
@@ -215,28 +227,21 @@ def create_group(given: Any, options: object) -> _ProcessGroup:
     member.start(with_helper=not is_local or chosen.engine != "torch" or len(group.devices) > 1)
     is_invariant = chosen.reproducible == "invariant"
     arguments = group, given.store, timeout
-    if others:
+    if _has_other_backends(given):
         return MultiTreeBackend(*arguments, is_invariant=is_invariant)
     made = MultiTreeProcessGroup(*arguments, is_invariant=is_invariant)
-    if knows_backends:
+    if hasattr(given, "process_group"):
         made.attach(MultiTreeBackend(*arguments, is_invariant=is_invariant))
         _GROUPS[made.group_name] = made
     return made
 
 
-def _other_backends() -> str | None:
-    """The backends of all devices, as the user gave them, if not all are this one."""
-    # PyTorch puts a process group in Python in the place of the backends of all devices, and does
-    # not pass them to its creator: the map is read from the frame that calls it.
-    frame = sys._getframe(1)
-    while frame is not None and "backend_config" not in frame.f_locals:
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return None
-    backends = frame.f_locals["backend_config"].get_device_backend_map()
-    if {*backends.values()} == {BACKEND}:
-        return None
-    return ",".join(f"{device}:{name}" for device, name in backends.items())
+def _has_other_backends(given: Any) -> bool:
+    """Whether a group has backends of other devices, as far as the creator of one can know."""
+    # Since 2.15 a creator is given the group, with the backends that were made before and the type
+    # of the one that barriers use. What it does not show is found out at the first collective.
+    whole = getattr(given, "process_group", None)
+    return whole is not None and (bool(whole._device_types) or whole.name() != "custom")
 
 
 def _all_local(store: Any, rank: int, num_ranks: int, timeout: timedelta, chosen: Options) -> bool:

@@ -217,6 +217,7 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
     def decorate(method: Method[Arguments]) -> Method[Arguments]:
         @functools.wraps(method)
         def start(self: Any, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Handle:
+            self.check_devices()
             if not torch.autograd._profiler_enabled():
                 return method(self, *arguments, **named)
             tensors = [] if inputs is None else _tensors_of(list(arguments)[inputs])

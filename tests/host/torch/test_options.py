@@ -1,5 +1,7 @@
 """Options come from the call or the environment; misfits are refused."""
 
+from types import SimpleNamespace
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there is no backend")
@@ -7,9 +9,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree import torus  # noqa: E402
+from multitree.host.torch import creation  # noqa: E402
 from multitree.host.torch.options import Options, options_of  # noqa: E402
 from multitree.host.torch.staging import Staged  # noqa: E402
-from tests.host.torch.ranks import RankError, run_ranks  # noqa: E402
+from tests.host.torch.ranks import run_ranks  # noqa: E402
 from tests.programs import python  # noqa: E402
 from tests.refusals import refuses  # noqa: E402
 
@@ -120,10 +123,47 @@ def mixed(rank, num_ranks, backend, path):
     dist.init_process_group(backend, rank=rank, world_size=num_ranks, init_method=f"file://{path}")
 
 
+def refused_for_others(rank, num_ranks, backend, path):
+    mixed(rank, num_ranks, backend, path)
+    sentences = []
+    for use in (dist.barrier, lambda: dist.all_gather_object([None] * 2, rank)):
+        with pytest.raises(ValueError, match="Backend must be multitree for all devices") as error:
+            use()
+        sentences.append(str(error.value))
+    dist.destroy_process_group()
+    return sentences
+
+
 @pytest.mark.parametrize("backend", ["cpu:gloo,cuda:multitree", "cpu:multitree,cuda:nccl"])
 def test_a_backend_for_some_devices_is_refused_rather_than_used_for_all(backend, tmp_path):
-    with pytest.raises(RankError, match="Backend must be multitree for all devices"):
-        run_ranks(mixed, 2, backend, str(tmp_path / "store"), backend=None)
+    path = str(tmp_path / "store")
+    for sentences in run_ranks(refused_for_others, 2, backend, path, backend=None):
+        assert all(f"not {backend!r}" in sentence for sentence in sentences)
+
+
+def whole_group(default, *others):
+    """What a creator is given of a group since PyTorch 2.15."""
+    store = dist.HashStore()
+    group = dist.ProcessGroup(store, 0, 1)
+    kinds = dist.ProcessGroup.BackendType
+    group._set_default_backend(getattr(kinds, default))
+    for device in others:
+        gloo = dist.ProcessGroupGloo(dist.PrefixStore(device, store), 0, 1)
+        group._register_backend(torch.device(device), kinds.GLOO, gloo)
+    return SimpleNamespace(process_group=group)
+
+
+@pytest.mark.parametrize(
+    ("given", "others"),
+    [
+        (SimpleNamespace(), False),
+        (whole_group("CUSTOM"), False),  # multitree
+        (whole_group("CUSTOM", "cpu"), True),  # cpu:gloo,cuda:multitree
+        (whole_group("GLOO"), True),  # cpu:multitree,cuda:gloo
+    ],
+)
+def test_a_creator_sees_whether_other_devices_have_other_backends(given, others):
+    assert creation._has_other_backends(given) is others
 
 
 def one_device(rank, num_ranks, path):
@@ -135,3 +175,27 @@ def one_device(rank, num_ranks, path):
 
 def test_a_backend_for_one_device_serves_it(tmp_path):
     assert run_ranks(one_device, 2, str(tmp_path / "store"), backend=None) == [[2, 2], [2, 2]]
+
+
+def alone(path):
+    """A group of this process alone."""
+    dist.init_process_group("multitree", rank=0, world_size=1, init_method=f"file://{path}")
+    return dist.group.WORLD
+
+
+def test_a_group_says_what_it_supports(tmp_path):
+    group = alone(tmp_path / "store")
+    try:
+        assert {device.type for device in group._device_types} == {"cpu", "cuda"}
+        backend = group._get_backend(torch.device("cuda"))
+        asked = ["splitting", "coalescing", "time_estimate", "shrinking", "reconfigure", "window"]
+        assert not any(getattr(backend, f"supports_{what}") for what in asked)
+        assert not backend.supports_tensor_alloc(torch.device("cpu"))
+        tensor = torch.ones(1)
+        with dist._coalescing_manager(async_ops=True) as begun:
+            dist.all_reduce(tensor)
+        begun.wait()
+        with pytest.raises(RuntimeError, match="without a device in a coalescing manager"):
+            dist._coalescing_manager(device=torch.device("cpu")).__enter__()
+    finally:
+        dist.destroy_process_group()
