@@ -7,6 +7,7 @@ import torch
 from multitree.topology.collectives import CANONICAL_NAN
 
 __all__ = [
+    "ADDED_DTYPES",
     "OPERATORS",
     "as_integers",
     "check_operator",
@@ -28,6 +29,13 @@ _BITWISE = {
     "bitwise_xor": torch.bitwise_xor,
 }
 
+ADDED_DTYPES = (
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
+    *(torch.complex32, torch.complex64, torch.complex128),
+)
+"""Types whose elements PyTorch combines. Others are bytes, which can only be copied."""
+
 OPERATORS = ("sum", "average", "product", "min", "max", *_BITWISE)
 """All that a reduction can be. The hardware knows sum, max, and the average as a divided sum."""
 
@@ -36,6 +44,9 @@ def check_operator(op: str, dtype: torch.dtype) -> None:
     """Raise ValueError for an unknown operator, TypeError for one that the type does not have."""
     if op not in OPERATORS:
         raise ValueError(f"Operator must be one of {', '.join(OPERATORS)}, not {op!r}")
+    if dtype not in ADDED_DTYPES:
+        *others, last = (str(known).removeprefix("torch.") for known in ADDED_DTYPES)
+        raise TypeError(f"Buffers must be {', '.join(others)} or {last} for {op}, not {dtype}")
     if op == "average" and not (dtype.is_floating_point or dtype.is_complex):
         raise TypeError(f"Buffers must be floats for an average, not {dtype}")
     if op in ("min", "max") and dtype.is_complex:

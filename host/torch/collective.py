@@ -10,7 +10,7 @@ import torch
 
 from multitree.host.tensors.operators import combine, divide_by_ranks, make_canonical, reduction_of
 from multitree.host.torch.layouts import Action, Kind, Layout, RankProgram
-from multitree.host.torch.peers.frames import Fingerprint, Frame
+from multitree.host.torch.peers.frames import DTYPE_NAMES, Fingerprint, Frame
 from multitree.host.torch.peers.progress import Steps
 from multitree.topology.collectives import DTYPES, Op
 
@@ -30,21 +30,6 @@ __all__ = [
 ]
 
 _HARDWARE_OPERATORS = ("none", "sum", "max", "average")
-# Their places are their numbers in fingerprints, on which all ranks agree.
-_DTYPES = (
-    torch.float32,
-    torch.int32,
-    torch.bfloat16,
-    torch.float64,
-    torch.float16,
-    torch.int64,
-    torch.int16,
-    torch.int8,
-    torch.uint8,
-    torch.bool,
-    torch.complex64,
-    torch.complex128,
-)
 
 Slices = list[torch.Tensor]
 
@@ -265,8 +250,9 @@ class Collective:
     def fingerprint(self) -> Fingerprint:
         """What all ranks must agree on."""
         digest = bytes(8) if self.layout is None else bytes.fromhex(self.layout.schedule.hash[:16])
-        number = _DTYPES.index(self.dtype)
-        agreed = self.name, number, self.op, self.root, self.num_elements, digest, self.device
+        name = name_of(self.dtype)
+        dtype = name if name in DTYPE_NAMES else DTYPE_NAMES[-1]
+        agreed = self.name, dtype, self.op, self.root, self.num_elements, digest, self.device
         return Fingerprint(*agreed)
 
     @property

@@ -23,7 +23,7 @@ from multitree.host.torch.collective import (
 )
 from multitree.host.torch.layouts import Layout, Layouts, flows_of, parts_of
 from multitree.host.torch.peers.handles import Handle, QueuedCollective
-from multitree.host.torch.peers.mailbox import bytes_of, exchange_messages
+from multitree.host.torch.peers.mailbox import bytes_of, carrier_of, exchange_messages
 from multitree.host.torch.peers.member import Member
 from multitree.host.torch.peers.progress import Steps
 
@@ -105,7 +105,7 @@ class Group:
         layout = self.buffer_layout("broadcast", root, tensor)
 
         def flows() -> Flows:
-            slices = slices_of(layout, tensor)
+            slices = slices_of(layout, carrier_of(tensor))
             return Flows(slices, {}) if self.rank == root else Flows({}, slices)
 
         collective = Collective.on(tensor, "broadcast", "none", root, len(tensor), layout, flows)
@@ -150,9 +150,9 @@ class Group:
         total = sum(len(part) for part in outputs)
 
         def flows() -> Flows:
-            targets = _parts(layout, list(outputs))
+            targets = _parts(layout, [carrier_of(part) for part in outputs])
             own = self._own_flows(layout)
-            return Flows({flow: [tensor] for flow in own if flow in targets}, targets)
+            return Flows({flow: [carrier_of(tensor)] for flow in own if flow in targets}, targets)
 
         collective = Collective.on(tensor, "all_gather", "none", -1, total, layout, flows)
         self.start(collective, handle, timeout_s)

@@ -46,6 +46,8 @@ _OPERATORS = {
     dist.ReduceOp.BOR: "bitwise_or",
     dist.ReduceOp.BXOR: "bitwise_xor",
 }
+# Several elements lie in a byte, though PyTorch says that each has one.
+_PACKED_DTYPES = (torch.quint4x2, torch.quint2x4)
 
 
 class Staged:
@@ -105,6 +107,8 @@ def _queue_behind_caller(tensor: torch.Tensor) -> None:
 def _check_dense(tensor: torch.Tensor) -> None:
     if tensor.layout != torch.strided:
         raise TypeError(f"Tensors must be dense for this collective, not {tensor.layout}")
+    if tensor.dtype in _PACKED_DTYPES:
+        raise TypeError(f"Elements must be of whole bytes, not {tensor.dtype}")
 
 
 def listed(tensors: torch.Tensor | Iterable[torch.Tensor]) -> list[torch.Tensor]:

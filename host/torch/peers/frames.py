@@ -8,6 +8,7 @@ from typing import NamedTuple
 __all__ = [
     "COLLECTIVE_NAMES",
     "DEVICES",
+    "DTYPE_NAMES",
     "HEADER_BYTES",
     "LARGEST_TAG",
     "Fingerprint",
@@ -49,6 +50,16 @@ _OPERATOR_NAMES = (
     "bitwise_or",
     "bitwise_xor",
 )
+# Ranks agree on places here, so that new types are appended; one that is not here is the last.
+DTYPE_NAMES = (
+    *("float32", "int32", "bfloat16", "float64", "float16", "int64", "int16", "int8", "uint8"),
+    *("bool", "complex64", "complex128", "complex32", "uint16", "uint32", "uint64"),
+    *("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float4_e2m1fn_x2", "quint8", "qint8", "qint32", "quint4x2", "quint2x4"),
+    *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"),
+    *(f"{kind}{bits}" for kind in ("uint", "int") for bits in range(1, 8)),
+    "other",
+)
 
 
 class GroupProtocolError(RuntimeError):
@@ -88,7 +99,7 @@ class Fingerprint(NamedTuple):
     """What a collective is, in 24 bytes: all ranks must agree before any data move."""
 
     collective: str  # one of `COLLECTIVE_NAMES`
-    dtype: int  # number of the type of elements
+    dtype: str  # one of `DTYPE_NAMES`
     operator: str  # one of `OPERATORS`, or "none"
     root: int  # rank in the group; -1 without one
     num_elements: int  # of one rank's whole buffer
@@ -99,7 +110,7 @@ class Fingerprint(NamedTuple):
         """The fingerprint as 24 bytes."""
         return _FINGERPRINT.pack(
             COLLECTIVE_NAMES.index(self.collective),
-            self.dtype,
+            DTYPE_NAMES.index(self.dtype),
             _OPERATOR_NAMES.index(self.operator),
             DEVICES.index(self.device),
             self.root,
@@ -113,8 +124,15 @@ class Fingerprint(NamedTuple):
         collective, dtype, operator, device, root, num_elements, schedule = _FINGERPRINT.unpack(
             packed
         )
-        names = COLLECTIVE_NAMES[collective], _OPERATOR_NAMES[operator], DEVICES[device]
-        return cls(names[0], dtype, names[1], root, num_elements, schedule, names[2])
+        return cls(
+            COLLECTIVE_NAMES[collective],
+            DTYPE_NAMES[dtype],
+            _OPERATOR_NAMES[operator],
+            root,
+            num_elements,
+            schedule,
+            DEVICES[device],
+        )
 
 
 NO_FINGERPRINT = bytes(_FINGERPRINT.size)

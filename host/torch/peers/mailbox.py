@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from multitree.host.tensors.operators import ADDED_DTYPES
 from multitree.host.torch.peers.connections import Connection
 from multitree.host.torch.peers.frames import NO_FINGERPRINT, Frame, FrameKind
 from multitree.host.torch.peers.progress import Steps, Waiting
@@ -18,6 +19,7 @@ __all__ = [
     "Mailbox",
     "Receive",
     "bytes_of",
+    "carrier_of",
     "exchange_messages",
 ]
 
@@ -28,6 +30,7 @@ USERS, COLLECTIVES = 0, 1
 """Channels: messages of users never match those inside collectives."""
 
 _REFUSED = -1
+_CARRIERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 @dataclass(eq=False)
@@ -223,9 +226,22 @@ class Mailbox:
         self._connections[sent.peer].send(data, sent.memory, when_sent=sent.when_done)
 
 
+def carrier_of(flat: torch.Tensor) -> torch.Tensor:
+    """The same memory as a type that can be copied: the tensor itself where it can be added."""
+    # PyTorch has no copies of some types.
+    if flat.dtype in ADDED_DTYPES:
+        return flat
+    carrier = _CARRIERS[flat.element_size()]
+    if not flat.is_quantized:
+        return flat.view(carrier)
+    # A view of a quantised tensor still is one, whose parts end the process.
+    storage, offset = flat.untyped_storage(), flat.storage_offset()
+    return torch.empty(0, dtype=carrier, device=flat.device).set_(storage, offset, flat.shape)
+
+
 def bytes_of(tensor: torch.Tensor) -> memoryview:
     """Memory of a contiguous tensor on the CPU, as bytes."""
-    flat = tensor.detach().view(-1)
+    flat = carrier_of(tensor.detach().view(-1))
     if flat.numel() == 0:
         return memoryview(bytearray())
     return memoryview(flat.view(torch.uint8).numpy())

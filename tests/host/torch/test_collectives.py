@@ -129,6 +129,49 @@ def copies(rank, num_ranks):
     assert counts["broadcast", "torch"] == num_ranks and counts["gather", "torch"] == num_ranks
 
 
+BYTE_DTYPES = ("uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e8m0fnu", "bits8", "int4")
+
+
+def marked(dtype, mark, length=6):
+    """A tensor of a type that need not have arithmetic, with this number in every byte."""
+    bits = torch.full((length * dtype.itemsize,), mark, dtype=torch.uint8)
+    if not str(dtype).startswith("torch.q"):
+        return bits.view(dtype)
+    made = torch._empty_affine_quantized([length], scale=0.5, zero_point=1, dtype=dtype)
+    return made.untyped_storage().copy_(bits.untyped_storage()) and made
+
+
+def marks(tensors):
+    """The numbers in the bytes of tensors."""
+    return [set(bytes(tensor.contiguous().untyped_storage())) for tensor in tensors]
+
+
+def unadded(rank, num_ranks):
+    """What has no sums, quantised numbers too, is copied byte by byte, and not reduced."""
+    for dtype in [getattr(torch, name) for name in (*BYTE_DTYPES, "quint8", "qint32")]:
+        mine, nines = marked(dtype, rank), [marked(dtype, 9) for _ in range(num_ranks)]
+        assert marks([after(dist.broadcast, marked(dtype, rank), 1)]) == [{1}], dtype
+        every = [{other} for other in range(num_ranks)]
+        assert marks(after(dist.all_gather, nines, mine)) == every, dtype
+        sent = [marked(dtype, rank + to) for to in range(num_ranks)]
+        received = after(dist.all_to_all, nines, sent)
+        assert marks(received) == [{rank + other} for other in range(num_ranks)], dtype
+        work = dist.isend(mine, (rank + 1) % num_ranks)
+        dist.recv(nines[0], (rank - 1) % num_ranks)
+        work.wait()
+        assert marks(nines[:1]) == [{(rank - 1) % num_ranks}], dtype
+        for collective, *inputs in ((dist.all_reduce,), (dist.reduce_scatter, nines)):
+            with pytest.raises(TypeError, match=f"complex128 for sum, not {dtype}$"):
+                collective(marked(dtype, 1), *inputs)
+    strided = torch.arange(6).to(torch.uint16).view(2, 3).t() if rank else torch.zeros(3, 2)
+    assert after(dist.broadcast, strided.to(torch.uint16), 1).tolist() == [[0, 3], [1, 4], [2, 5]]
+    packed = torch._empty_affine_quantized([4], scale=1, zero_point=0, dtype=torch.quint4x2)
+    with pytest.raises(TypeError, match=r"of whole bytes, not torch\.quint4x2"):
+        dist.broadcast(packed, 0)
+    halves = torch.full((3,), 1 + 1j, dtype=torch.complex32)
+    assert after(dist.all_reduce, halves).to(torch.complex64).tolist() == [4 + 4j] * 3
+
+
 def messages(rank, num_ranks):
     """Sends and receives of any length, in any order, with tags, from any rank, to oneself."""
     drawn = random.Random(SEED)
@@ -219,8 +262,11 @@ def forked(rank, num_ranks):
     assert after(dist.all_reduce, torch.ones(3)).tolist() == [num_ranks] * 3
 
 
+FUNCTIONS = forked, reductions, copies, unadded, messages, in_flight, sparse
+
+
 @TRANSPORTS
-@pytest.mark.parametrize("function", [forked, reductions, copies, messages, in_flight, sparse])
+@pytest.mark.parametrize("function", FUNCTIONS)
 def test_on_every_transport(function, transport):
     run_ranks(function, NUM_RANKS, MULTITREE_TRANSPORT=transport)
 
@@ -230,8 +276,8 @@ def test_a_rank_may_leave_while_others_take_what_it_has_sent():
 
 
 def test_what_an_engine_lacks_runs_on_each_rank_and_the_report_says_so():
-    run_ranks(reductions, NUM_RANKS, MULTITREE_ENGINE="numpy")
-    run_ranks(hosted, NUM_RANKS, MULTITREE_ENGINE="numpy")
+    for function in (reductions, hosted, unadded):
+        run_ranks(function, NUM_RANKS, MULTITREE_ENGINE="numpy")
 
 
 def hosted(rank, num_ranks):

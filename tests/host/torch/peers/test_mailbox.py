@@ -139,7 +139,7 @@ def test_a_withdrawn_receive_takes_no_message(pair):
 
 
 def test_a_frame_is_what_was_packed():
-    fingerprint = Fingerprint("reduce", 3, "bitwise_xor", 2, 2**40, b"12345678", "cuda")
+    fingerprint = Fingerprint("reduce", "uint16", "bitwise_xor", 2, 2**40, b"12345678", "cuda")
     frame = Frame(FrameKind.READY, 1, 77, 2**40, 2**50, 9, fingerprint.packed())
     assert Frame.unpacked(frame.packed()) == frame
     assert Fingerprint.unpacked(frame.fingerprint) == fingerprint
