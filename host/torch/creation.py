@@ -11,28 +11,15 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.torch import BACKEND
-from multitree.host.torch.collective import ReadyFrames, Transport
+from multitree.host.torch.assembly import assemble
 from multitree.host.torch.composed import InvariantSums
 from multitree.host.torch.group import Group
-from multitree.host.torch.layouts import Layouts, Planner, planner_of
-from multitree.host.torch.messages import (
-    BatchedMessages,
-    MessageTransport,
-    NcclBatches,
-    PostedMessages,
-)
-from multitree.host.torch.options import Options, options_of
-from multitree.host.torch.peers.connections import connect_all, host_identity
+from multitree.host.torch.options import options_of
 from multitree.host.torch.peers.frames import DEVICES
-from multitree.host.torch.peers.member import Member
 from multitree.host.torch.process_group import Collectives
-from multitree.host.torch.shared_memory import SharedMemory, SharedMemoryTransport
-from multitree.topology.algorithms.registry import SIZED
-from multitree.topology.networks.topology import Topology
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "ddp_hook", "group_of"]
 
-_LONG = timedelta(days=1)
 _GROUPS: dict[str, "_ProcessGroup"] = {}
 
 
@@ -212,21 +199,13 @@ def create_group(given: Any, options: object) -> _ProcessGroup:
     """Make this rank's end of a group of PyTorch's options; all ranks of the group call it.
 
     TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, TimeoutError if
-    a rank does not come.
+    a rank does not come, ConnectionError if one is lost.
     """
-    rank, num_ranks = given.group_rank, given.group_size
-    global_ranks = list(given.global_ranks_in_group) or list(range(num_ranks))
     is_default = not given.global_ranks_in_group
-    chosen = options_of(options, num_ranks, is_default_group=is_default)
-    timeout = given.timeout
-    is_local = _all_local(given.store, rank, num_ranks, timeout, chosen)
-    connections = connect_all(given.store, rank, num_ranks, timeout=timeout, local=is_local)
-    member = Member(rank, global_ranks, given.group_id, connections, given.store)
-    group = _group_of(member, num_ranks, chosen, is_local, given)
-    # Waiting for gloo or a device blocks, and so do engines: they need the helper thread.
-    member.start(with_helper=not is_local or chosen.engine != "torch" or len(group.devices) > 1)
+    chosen = options_of(options, given.group_size, is_default_group=is_default)
+    group = assemble(given, chosen)
     is_invariant = chosen.reproducible == "invariant"
-    arguments = group, given.store, timeout
+    arguments = group, given.store, given.timeout
     if _has_other_backends(given):
         return MultiTreeBackend(*arguments, is_invariant=is_invariant)
     made = MultiTreeProcessGroup(*arguments, is_invariant=is_invariant)
@@ -242,81 +221,6 @@ def _has_other_backends(given: Any) -> bool:
     # of the one that barriers use. What it does not show is found out at the first collective.
     whole = getattr(given, "process_group", None)
     return whole is not None and (bool(whole._device_types) or whole.name() != "custom")
-
-
-def _all_local(store: Any, rank: int, num_ranks: int, timeout: timedelta, chosen: Options) -> bool:
-    """Whether all ranks share memory; every rank learns the same."""
-    store.set(f"host/{rank}", host_identity())
-    keys = [f"host/{peer}" for peer in range(num_ranks)]
-    try:
-        store.wait(keys, timeout)
-    except RuntimeError as error:
-        raise TimeoutError(f"All {num_ranks} ranks must come to the group: {error}") from error
-    hosts = {store.get(key) for key in keys}
-    if chosen.transport == "shared_memory" and len(hosts) > 1:
-        raise ValueError(
-            f"Transport shared_memory must have all ranks on one host, not on {len(hosts)}"
-        )
-    return chosen.transport != "gloo" and len(hosts) == 1
-
-
-def _group_of(
-    member: Member,
-    num_ranks: int,
-    chosen: Options,
-    is_local: bool,
-    given: Any,
-) -> Group:
-    """Put the parts of a group together."""
-    rank, topology = member.rank, chosen.topology
-    if num_ranks == 1:
-        return Group(member, 1, None, {}, None, chosen.log)
-    assert isinstance(topology, Topology)
-    assert chosen.algorithm is not None
-    layouts = Layouts(_planner_of(topology, chosen.algorithm), rank)
-    transports = _transports_of(member, num_ranks, chosen, is_local, given.store)
-    hosted = None
-    if chosen.engine in ("numpy", "rtl"):
-        from multitree.host.torch.hosted import HostedEngine
-
-        hosted = HostedEngine(chosen.engine, topology, rank, member.mailbox, member.progress)
-    return Group(member, num_ranks, layouts, transports, hosted, chosen.log)
-
-
-def _transports_of(
-    member: Member, num_ranks: int, chosen: Options, is_local: bool, store: Any
-) -> dict[str, Transport]:
-    """Transports by type of device."""
-    rank, connections, ready = member.rank, member.connections, ReadyFrames()
-    member.ready = ready.add
-    transports: dict[str, Transport] = {}
-    # This backend's own timeouts end what waits, and find out for whom; others' come behind.
-    if is_local:
-        memory = SharedMemory(rank, connections)
-        member.announced, member.mark_done = memory.take, memory.mark_done
-        transports["cpu"] = SharedMemoryTransport(rank, connections, memory, ready)
-    else:
-        of_gloo = dist.PrefixStore("gloo/", store)
-        gloo = PostedMessages(dist.ProcessGroupGloo(of_gloo, rank, num_ranks, timeout=_LONG))
-        transports["cpu"] = MessageTransport(gloo, connections, member.progress, ready)
-    if chosen.transport == "nccl":
-        of_nccl = dist.PrefixStore("nccl/", store)
-        options = dist.ProcessGroupNCCL.Options()
-        options._timeout = _LONG
-        nccl = NcclBatches(dist.ProcessGroupNCCL(of_nccl, rank, num_ranks, options))
-        transports["cuda"] = MessageTransport(
-            BatchedMessages(nccl), connections, member.progress, ready
-        )
-    return transports
-
-
-def _planner_of(topology: Topology, algorithm: str) -> Planner:
-    """Plans by algorithm; only those that depend on the size need the models of hardware."""
-    if algorithm != "auto" and algorithm not in SIZED:
-        return planner_of(topology, algorithm)
-    from multitree.host.torch.hosted import sized_planner
-
-    return sized_planner(topology, algorithm)
 
 
 def _leave_all() -> None:

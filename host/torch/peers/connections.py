@@ -1,37 +1,20 @@
-"""Connections to all other ranks: non-blocking frames, descriptors, their end."""
+"""A connection to another rank: non-blocking frames, descriptors, its end."""
 
 import os
 import socket
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
-from datetime import timedelta
-from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from multitree.host.torch.peers.frames import HEADER_BYTES, Frame
 
-__all__ = ["Connection", "PeerStore", "connect_all", "host_identity"]
+__all__ = ["Connection"]
 
 _READ_BYTES = 1 << 16
 _SOCKET_BUFFER_BYTES = 1 << 22
-_TOKEN_BYTES = 32
 
 Payload = bytes | memoryview
 WhenSent = Callable[[Exception | None], None]
-
-
-class PeerStore(Protocol):
-    """The part of PyTorch's store that is used."""
-
-    def set(self, key: str, value: str) -> None:
-        """Write a value."""
-
-    def get(self, key: str) -> bytes:
-        """Read a value."""
-
-    def wait(self, keys: list[str], timeout: timedelta) -> None:
-        """Wait until values are there."""
 
 
 class Connection:
@@ -191,126 +174,3 @@ class Connection:
         self._give_up(ConnectionResetError(f"Rank {self.peer} must be connected, but is gone"))
         while self.descriptors:
             os.close(self.descriptors.popleft())
-
-
-def host_identity() -> str:
-    """A text that is equal for two processes exactly if they can share local sockets."""
-    parts = [socket.gethostname()]
-    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/net", "/proc/self/ns/ipc"):
-        try:
-            parts.append(os.readlink(path) if path.startswith("/proc/self") else _text_of(path))
-        except OSError:
-            parts.append("")
-    return "|".join(parts)
-
-
-def _text_of(path: str) -> str:
-    with open(path) as file:
-        return file.read().strip()
-
-
-def connect_all(
-    store: PeerStore, rank: int, num_ranks: int, *, timeout: timedelta, local: bool
-) -> dict[int, Connection]:
-    """Connect a rank to every other one of its group; all of them call this with its store.
-
-    `local` chooses Unix sockets, which pass descriptors, in place of TCP, the same on every rank.
-    TimeoutError, with its name, if a rank does not come. num_ranks - 1 sockets per rank and group.
-    """
-    deadline = monotonic() + timeout.total_seconds()
-    token = uuid.uuid4().hex
-    listener, address = _listen(num_ranks, local=local)
-    with listener:
-        store.set(f"address/{rank}", f"{address}|{token}")
-        connections = {}
-        for peer in range(rank):
-            connections[peer] = _connect(store, rank, peer, deadline, local=local)
-        for stream, peer in _accepted(listener, token, range(rank + 1, num_ranks), deadline):
-            connections[peer] = Connection(stream, peer)
-    return connections
-
-
-def _listen(num_ranks: int, *, local: bool) -> tuple[socket.socket, str]:
-    """A listening socket and the address that others connect to."""
-    if local:
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        name = f"multitree-{uuid.uuid4().hex}"
-        listener.bind(f"\0{name}")  # an abstract name: no file is left behind
-        listener.listen(num_ranks)
-        return listener, name
-    listener = socket.create_server(("", 0), backlog=num_ranks)
-    return listener, f"{_own_address()}:{listener.getsockname()[1]}"
-
-
-def _own_address() -> str:
-    """The address by which other hosts reach this one."""
-    given = os.environ.get("MULTITREE_HOST_ADDRESS")
-    if given:
-        return given
-    master = os.environ.get("MASTER_ADDR")
-    if master:
-        # Connecting a datagram socket sends nothing, and tells the address of the route.
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect((master, 9))
-                return str(probe.getsockname()[0])
-            except OSError:
-                pass
-    return socket.gethostbyname(socket.gethostname())
-
-
-def _connect(store: PeerStore, rank: int, peer: int, deadline: float, *, local: bool) -> Connection:
-    """Connect to a lower rank, which listens."""
-    left = max(deadline - monotonic(), 0.001)
-    key = f"address/{peer}"
-    try:
-        store.wait([key], timedelta(seconds=left))
-        address, token = store.get(key).decode().rsplit("|", 1)
-    except RuntimeError as error:
-        raise TimeoutError(f"Rank {peer} must come to the group, but did not: {error}") from error
-    if local:
-        stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        stream.settimeout(left)
-        stream.connect(f"\0{address}")
-    else:
-        host, port = address.rsplit(":", 1)
-        stream = socket.create_connection((host, int(port)), timeout=left)
-    stream.sendall(f"{token}{rank:8d}".encode())
-    return Connection(stream, peer)
-
-
-def _accepted(
-    listener: socket.socket, token: str, awaited: range, deadline: float
-) -> Iterator[tuple[socket.socket, int]]:
-    """Connections of higher ranks, each once; others are refused."""
-    missing = set(awaited)
-    while missing:
-        listener.settimeout(max(deadline - monotonic(), 0.001))
-        try:
-            stream, _ = listener.accept()
-        except TimeoutError as error:
-            ranks = ", ".join(map(str, sorted(missing)))
-            raise TimeoutError(f"Ranks {ranks} must come to the group, but did not") from error
-        stream.settimeout(max(deadline - monotonic(), 0.001))
-        greeting = _exactly(stream, _TOKEN_BYTES + 8)
-        peer = int(greeting[_TOKEN_BYTES:] or -1)
-        # Any process can connect to a port; only ranks of the group read the token in the store.
-        if greeting[:_TOKEN_BYTES] != token.encode() or peer not in missing:
-            stream.close()
-            continue
-        missing.remove(peer)
-        yield stream, peer
-
-
-def _exactly(stream: socket.socket, count: int) -> bytes:
-    """Bytes of a greeting; fewer where the other end stops."""
-    received = b""
-    while len(received) < count:
-        try:
-            part = stream.recv(count - len(received))
-        except OSError:
-            break
-        if not part:
-            break
-        received += part
-    return received
