@@ -127,7 +127,7 @@ class Door:
         backlog = max(num_ranks, _LEAST_BACKLOG)
         self._selector = selectors.DefaultSelector()
         self._callers: dict[socket.socket, Incoming] = {}
-        self._silent_until_s: dict[socket.socket, float] = {}
+        self._greets_until_s: dict[socket.socket, float] = {}
         self.num_dropped = 0
         tcp = listening_socket(backlog)
         self._listeners = [tcp]
@@ -157,7 +157,7 @@ class Door:
         """Listen no more, and drop all whom `release` was not called for."""
         for stream in (*self._listeners, *self._callers):
             stream.close()
-        self._listeners, self._callers, self._silent_until_s = [], {}, {}
+        self._listeners, self._callers, self._greets_until_s = [], {}, {}
         self._selector.close()
 
     def messages(self, until_s: float) -> Iterator[tuple[socket.socket, Message]]:
@@ -171,7 +171,7 @@ class Door:
                 elif stream in self._callers:
                     yield from self._message_of(stream)
             now = monotonic()
-            for stream in [s for s, until in self._silent_until_s.items() if until <= now]:
+            for stream in [s for s, until in self._greets_until_s.items() if until <= now]:
                 self.drop(stream)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -181,7 +181,7 @@ class Door:
             return
         stream.setblocking(False)
         self._callers[stream] = Incoming(stream)
-        self._silent_until_s[stream] = monotonic() + _GREETING_S
+        self._greets_until_s[stream] = monotonic() + _GREETING_S
         self._selector.register(stream, selectors.EVENT_READ)
 
     def _message_of(self, stream: socket.socket) -> Iterator[tuple[socket.socket, Message]]:
@@ -194,7 +194,7 @@ class Door:
                 self.drop(stream)
             return
         if message:
-            self._silent_until_s.pop(stream, None)
+            self._greets_until_s.pop(stream, None)
             yield stream, message
 
     def drop(self, stream: socket.socket) -> None:
@@ -207,4 +207,4 @@ class Door:
         """Leave the connection of a caller to others."""
         self._selector.unregister(stream)
         del self._callers[stream]
-        self._silent_until_s.pop(stream, None)
+        self._greets_until_s.pop(stream, None)

@@ -167,7 +167,7 @@ class _Gathering:
         self._door.close()
         table: Message = {
             "attempt": os.urandom(8).hex(),
-            "elsewhere": [r for r, s in self._streams.items() if s.family != socket.AF_UNIX],
+            "elsewhere": sorted(r for r, s in self._streams.items() if s.family != socket.AF_UNIX),
             "places": {rank: greeting["place"] for rank, greeting in self._greetings.items()},
         }
         for rank in self._streams:

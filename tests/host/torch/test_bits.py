@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 import torch.distributed as dist  # noqa: E402
 
-from multitree.host.torch import creation  # noqa: E402
+from multitree.host.torch import assembly  # noqa: E402
 from multitree.host.torch.messages import BatchedMessages, PostedMessages  # noqa: E402
 from multitree.torch import Options, group_of  # noqa: E402
 from tests.host.tensors.test_invariant import summed  # noqa: E402
@@ -68,7 +68,7 @@ def all_reduces(rank, num_ranks, spec, algorithm, transport, device):
     """Words of every all-reduce at this rank."""
     if transport == "batches":
         # In this process alone.
-        creation.PostedMessages = lambda backend: BatchedMessages(GlooBatches(backend))
+        assembly.PostedMessages = lambda backend: BatchedMessages(GlooBatches(backend))
         transport = "gloo"
     options = Options(topology=spec, algorithm=algorithm, transport=transport)
     group = dist.new_group(backend="multitree", pg_options=options)
@@ -78,7 +78,7 @@ def all_reduces(rank, num_ranks, spec, algorithm, transport, device):
         dist.all_reduce(tensor, getattr(dist.ReduceOp, OPS[op]), group=group)
         results.append(bits(to_array(tensor.cpu())))
     assert {engine for _, engine in group_of(group).counts} == {"torch"}
-    expected = "batches" if creation.PostedMessages is not PostedMessages else transport
+    expected = "batches" if assembly.PostedMessages is not PostedMessages else transport
     assert {report.transport for report in group_of(group).reports} == {expected}
     return results
 
