@@ -106,6 +106,7 @@ class _Gathering:
         self._door, self._terms, self._timeout = door, terms, timeout
         self._streams: dict[int, socket.socket] = {}
         self._greetings: dict[int, Message] = {}
+        self._gave_up: set[int] = set()
 
     @property
     def _missing(self) -> set[int]:
@@ -119,6 +120,7 @@ class _Gathering:
                 self._take(stream, message)
             elif message:  # its own time is over
                 self._send(came[0], {"late": self._late})
+                self._gave_up.add(came[0])
             else:
                 del self._streams[came[0]]
             if not self._missing:
@@ -129,7 +131,9 @@ class _Gathering:
 
     @property
     def _late(self) -> str:
-        text = self._terms.must_come(self._missing, self._timeout) + ", but did not"
+        # Those who gave up have come, and others are the cause.
+        missing = self._missing - self._gave_up or self._missing
+        text = self._terms.must_come(missing, self._timeout) + ", but did not"
         if self._door.num_dropped:
             text += f"; {self._door.num_dropped} other connections were dropped"
         return text

@@ -219,7 +219,7 @@ def test_ranks_that_do_not_come_are_named_at_all_that_do():
     ranks = Ranks(dist.HashStore(), terms_of(5, first=10), timeout_s=0.5)
     for error in ranks.start(0, 2, 3).end():
         assert isinstance(error, TimeoutError)
-        assert str(error) == "Ranks 11, 14 must come to group 'dp' within 0.5 s, but did not"
+        assert str(error).startswith("Ranks 11, 14 must come to group 'dp' within 0.5 s")
 
 
 def test_a_rank_whose_time_is_over_before_that_of_the_first_one_learns_whom_that_awaits():
@@ -227,9 +227,8 @@ def test_a_rank_whose_time_is_over_before_that_of_the_first_one_learns_whom_that
     first = Ranks(store, terms_of(3), timeout_s=3).start(0)
     (error,) = Ranks(store, terms_of(3), timeout_s=0.5).start(1).end()
     assert isinstance(error, TimeoutError) and "Rank 2 must come" in str(error)
-    # It has gone, and so it is missing, too.
     (error,) = first.end()
-    assert "Ranks 1, 2 must come" in str(error)
+    assert "Rank 2 must come" in str(error)  # not the one that gave up
 
 
 def test_a_first_rank_that_does_not_come_is_named_with_what_was_tried():
