@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import Backend as C10dBackend
 from multitree.host.torch import BACKEND
 from multitree.host.torch.assembly import assemble
 from multitree.host.torch.composed import InvariantSums
+from multitree.host.torch.dump import dump_when_failed
 from multitree.host.torch.group import Group
 from multitree.host.torch.options import options_of
 from multitree.host.torch.peers.frames import DEVICES
@@ -33,6 +34,7 @@ class _ProcessGroup(Collectives):
         self._timeout_s = timeout.total_seconds()
         self._name, self._description = group.member.group, ""
         _GROUPS[self._name] = self
+        dump_when_failed(self)
 
     def check_devices(self) -> None:
         """Raise where PyTorch would use this backend for devices that the user gave to others."""

@@ -176,9 +176,12 @@ class Group:
         steps: Callable[[int], Steps[None]],
         handle: Handle,
         timeout_s: float,
+        moved: tuple[int, int] | None = None,
     ) -> None:
         """Queue the steps of a collective, which are made from its number."""
-        queued = QueuedCollective(collective.fingerprint, collective.text, steps, handle, timeout_s)
+        queued = QueuedCollective(
+            collective.fingerprint, collective.text, steps, handle, timeout_s, moved=moved
+        )
         self.member.submit(queued)
 
     def _execute(self, sequence: int, collective: Collective) -> Steps[None]:
@@ -230,7 +233,8 @@ class Group:
             seconds = perf_counter() - begun
             self.report(sequence, collective, "torch", None, None, seconds)
 
-        self.queue(collective, steps, handle, timeout_s)
+        moved = _count(sends), _count(receives)
+        self.queue(collective, steps, handle, timeout_s, moved)
 
     def messages(
         self,
@@ -328,6 +332,11 @@ class Group:
             transport.close()
         if self._hosted is not None:
             self._hosted.close()
+
+
+def _count(tensors: dict[int, torch.Tensor]) -> int:
+    """Elements of all tensors."""
+    return sum(tensor.numel() for tensor in tensors.values())
 
 
 def _copy_own(flows: Flows) -> None:

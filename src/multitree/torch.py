@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multitree.host.torch.collective import CollectiveReport
     from multitree.host.torch.creation import ddp_hook, group_of
+    from multitree.host.torch.dump import dump
     from multitree.host.torch.options import Options
     from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
     from multitree.host.torch.register import register
@@ -16,6 +17,7 @@ __all__ = [
     "FailureRecord",
     "Options",
     "ddp_hook",
+    "dump",
     "group_of",
     "register",
 ]
@@ -26,6 +28,7 @@ _HOME_OF = {
     "FailureRecord": "multitree.host.torch.peers.failures",
     "Options": "multitree.host.torch.options",
     "ddp_hook": "multitree.host.torch.creation",
+    "dump": "multitree.host.torch.dump",
     "group_of": "multitree.host.torch.creation",
     "register": "multitree.host.torch.register",
 }

@@ -2,7 +2,8 @@
 
 `connections` join each rank with all others and carry `frames`; `mailbox` matches messages.
 `progress` reads them and runs what was submitted, which ends the `handles` that users wait for.
-`failures` finds the rank for which a group fails, and a `member` puts all this together.
+`failures` finds the rank for which a group fails, `flight` keeps what is under way for those who
+look, and a `member` puts all this together.
 
 Threads: `progress.Progress` owns those of a group. One reads, writes and calls back; what blocks
 runs in its helper. Users' threads enter by a `member.Member`, and leave in `handles.Handle.wait`.

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from multitree.host.torch.peers.flight import FlightEntry
 from multitree.host.torch.peers.frames import Fingerprint
 from multitree.host.torch.peers.progress import Steps
 
@@ -32,6 +33,7 @@ class Handle(dist._Work):
         self._error: BaseException | None = None
         self._source = -1
         self.sequence = 0
+        self.entry: FlightEntry | None = None
         self._lock = threading.Lock()
         self._is_done = False
         # Held until the end: waiting for a plain lock is cheaper than for an Event.
@@ -65,6 +67,8 @@ class Handle(dist._Work):
                     error = problem
             self._error, self._source = error, source
             self._is_done = True
+            if self.entry is not None:
+                self.entry.end(error)
             future, callbacks, self._callbacks = self._future, self._callbacks, []
         try:
             if future is not None:
@@ -156,6 +160,7 @@ class QueuedCollective:
     timeout_s: float
     sequence: int = -1
     begun_s: float = 0.0
+    moved: tuple[int, int] | None = None  # elements that go out and come in, if not all ranks'
 
     @cached_property
     def packed(self) -> bytes:

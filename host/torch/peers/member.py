@@ -8,6 +8,7 @@ from typing import Any
 
 from multitree.host.torch.peers.connections import Connection
 from multitree.host.torch.peers.failures import CollectiveError, FailureRecord, Watch
+from multitree.host.torch.peers.flight import Flight, Message
 from multitree.host.torch.peers.frames import Frame, FrameKind
 from multitree.host.torch.peers.handles import CollectiveLog, Handle, QueuedCollective
 from multitree.host.torch.peers.mailbox import USERS, Mailbox, Receive
@@ -48,6 +49,7 @@ class Member:
             closed=self._closed,
             name=f"multitree-{group}-{rank}",
         )
+        self.flight = Flight(global_ranks)
         self._log = CollectiveLog()
         self._watch = Watch(
             rank, global_ranks, group, connections, store, self._log, self.progress, self._failed
@@ -85,12 +87,16 @@ class Member:
             queued.sequence = self._log.num_submitted
             self._log.num_submitted += 1
             queued.handle.sequence = self._log.num_submitted
+            queued.handle.entry = self.flight.add(
+                queued.fingerprint, queued.timeout_s, queued.handle.sequence, queued.moved
+            )
             self.progress.call(lambda: self._enqueue(queued))
 
     def send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:
         """Start to send a message of users."""
         with self._lock:
             self._check_open("send")
+            handle.entry = self.flight.add(Message("send", peer, tag, len(memory)))
             self.progress.call(lambda: self._send(peer, tag, memory, handle))
 
     def receive(
@@ -104,6 +110,8 @@ class Member:
         post = Receive(source, USERS, tag, memory, done)
         with self._lock:
             self._check_open("recv")
+            message = Message("recv", source, tag, len(memory))
+            handle.entry = self.flight.add(message, timeout_s)
             self.progress.call(lambda: self._post(post, handle, timeout_s))
 
     def abort(self) -> None:
@@ -146,10 +154,12 @@ class Member:
 
     def _run(self, queued: QueuedCollective) -> Steps[None]:
         queued.begun_s = monotonic()
-        task = self.progress.current
-        assert task is not None
+        task, entry = self.progress.current, queued.handle.entry
+        assert task is not None and entry is not None
+        entry.begun_s = queued.begun_s
         task.deadline = queued.begun_s + queued.timeout_s
         for waiting in queued.steps(queued.sequence):
+            entry.waits(waiting)
             state = self._watch.ended.get(waiting.peer)
             if state is not None and not waiting.is_in_flight:
                 # All that the rank has sent was read before its end was noticed.
@@ -229,6 +239,7 @@ class Member:
             self.mailbox.fail(left, peer)
 
     def _failed(self, error: CollectiveError) -> None:
+        self.flight.when_failed()
         self.progress.fail_all(error)
         self.mailbox.fail(error)
 
