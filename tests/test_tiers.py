@@ -254,7 +254,7 @@ def test_children_count_and_a_test_that_compiles_pays_for_others(tmp_path):
     code = """
 import os, subprocess, sys
 def test_it():
-    subprocess.run([sys.executable, "-c", "sum(range(30_000_000))"], check=True)
+    subprocess.run([sys.executable, "-c", "sum(range(100_000_000))"], check=True)
     if os.environ.get("COMPILES"):
         os.makedirs(os.environ["MULTITREE_CACHE"] + "/library-1")
 """
