@@ -108,6 +108,8 @@ def _check_memory(schedule: Schedule, memory: torch.Tensor, op: str) -> None:
     num_ranks = schedule.topology.num_ranks
     check_dtype("Memory", memory.dtype)
     check_operator(op, memory.dtype)
+    if op == "average" and not memory.is_floating_point():
+        raise TypeError(f"Buffers must be floats for an average, not {memory.dtype}")
     if memory.ndim != 2 or len(memory) != num_ranks:
         shape = tuple(memory.shape)
         raise ValueError(f"Memory must have shape ({num_ranks}, n), not {shape}")

@@ -47,8 +47,8 @@ def check_operator(op: str, dtype: torch.dtype) -> None:
     if dtype not in ADDED_DTYPES:
         *others, last = (str(known).removeprefix("torch.") for known in ADDED_DTYPES)
         raise TypeError(f"Buffers must be {', '.join(others)} or {last} for {op}, not {dtype}")
-    if op == "average" and not (dtype.is_floating_point or dtype.is_complex):
-        raise TypeError(f"Buffers must be floats for an average, not {dtype}")
+    if op == "average" and dtype == torch.bool:
+        raise TypeError(f"Buffers must be numbers for an average, not {dtype}")
     if op in ("min", "max") and dtype.is_complex:
         raise TypeError(f"Buffers must be real for {op}, not {dtype}")
     if op in _BITWISE and (dtype.is_floating_point or dtype.is_complex):
@@ -104,7 +104,13 @@ def make_canonical(elements: torch.Tensor, where: torch.Tensor | None = None) ->
 
 
 def divide_by_ranks(sums: torch.Tensor, num_ranks: int) -> None:
-    """Divide sums by the number of ranks in place, 16-bit floats as float32."""
+    """Divide sums by the number of ranks in place, 16-bit floats as float32.
+
+    Quotients of integers are rounded towards zero, as NCCL does (`FuncSumPostDiv`).
+    """
+    if not (sums.is_floating_point() or sums.is_complex()):
+        sums.copy_(torch.div(sums, num_ranks, rounding_mode="trunc"))
+        return
     wide = torch.float32 if sums.dtype in (torch.float16, torch.bfloat16) else sums.dtype
     # A divisor on the device: CUDA multiplies by the reciprocal of a Python number, and the
     # reciprocal of 15 is not exact.

@@ -275,4 +275,6 @@ def why_not_hosted(dtype: torch.dtype, op: str, num_bytes: int) -> str | None:
         return None if num_bytes % 4 == 0 else f"{num_bytes} bytes are no whole words"
     if name not in DTYPES:
         return f"no adder for {name}"
+    if op == "average" and not dtype.is_floating_point:
+        return f"no average of {name}"
     return None if op in _HARDWARE_OPERATORS else f"no operator {op}"

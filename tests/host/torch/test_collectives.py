@@ -65,6 +65,13 @@ def reductions(rank, num_ranks):
         assert torch.equal(mine, reduce(operator, ranks_of(dtype=torch.int32))), name
     average = after(dist.all_reduce, of_rank(rank), dist.ReduceOp.AVG)
     assert torch.equal(average, ranks_of().mean(0))
+    # As NCCL rounds them: towards zero.
+    whole = torch.tensor([7, -7, num_ranks, -1]) * (rank == 0)
+    kept = torch.zeros(1, dtype=torch.int64)
+    dist.reduce_scatter_tensor(kept, whole, dist.ReduceOp.AVG)
+    quotient = [1, -1, 1, 0]
+    assert kept.item() == quotient[rank]
+    assert after(dist.all_reduce, whole, dist.ReduceOp.AVG).tolist() == quotient
     strided = after(dist.all_reduce, of_rank(rank, (4, 6)).t())
     assert torch.equal(strided, ranks_of((4, 6)).sum(0).t())
     dist.all_reduce(torch.empty(0))
@@ -286,6 +293,7 @@ def hosted(rank, num_ranks):
     dist.all_reduce(torch.ones(3))
     dist.all_reduce(torch.ones(3, dtype=torch.int64))
     dist.all_reduce(torch.ones(3), dist.ReduceOp.PRODUCT)
+    dist.all_reduce(torch.ones(4, dtype=torch.int32), dist.ReduceOp.AVG)
     dist.broadcast(torch.ones(3, dtype=torch.float64), 1)
     dist.broadcast(torch.ones(3, dtype=torch.uint8), 1)
     ran = [(report.engine, report.reason) for report in group_of(group).reports]
@@ -293,6 +301,7 @@ def hosted(rank, num_ranks):
         ("numpy", None),
         ("torch", "no adder for int64"),
         ("torch", "no operator product"),
+        ("torch", "no average of int32"),
         ("numpy", None),
         ("torch", "3 bytes are no whole words"),
     ]
@@ -326,7 +335,7 @@ def wrong_calls(rank, num_ranks):
             raise AssertionError(f"{function} must refuse {arguments}")
 
     group = dist.group.WORLD
-    expect(TypeError, group.allreduce, [torch.ones(2, dtype=torch.int32)], dist.ReduceOp.AVG)
+    expect(TypeError, group.allreduce, [torch.ones(2, dtype=torch.bool)], dist.ReduceOp.AVG)
     expect(TypeError, group.allreduce, [torch.ones(2)], dist.ReduceOp.BAND)
     expect(TypeError, group.broadcast, [torch.ones(2).to_sparse()], 0)
     expect(ValueError, group.allgather, [[torch.ones(2)]], [torch.ones(2)])
