@@ -3,6 +3,9 @@
 import atexit
 import multiprocessing.util
 import os
+import threading
+import weakref
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +24,8 @@ from multitree.host.torch.process_group import Collectives
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "ddp_hook", "group_of"]
 
-_GROUPS: dict[str, "_ProcessGroup"] = {}
+# A group that is referred to no more ends by itself.
+_GROUPS: weakref.WeakValueDictionary[str, "_ProcessGroup"] = weakref.WeakValueDictionary()
 
 
 class _ProcessGroup(Collectives):
@@ -31,16 +35,17 @@ class _ProcessGroup(Collectives):
         self.group = group
         self.invariant = InvariantSums(group) if is_invariant else None
         self._store = store
-        self._timeout_s = timeout.total_seconds()
+        self._timeout_s = group.member.timeout_s = timeout.total_seconds()
         self._name, self._description = group.member.group, ""
         _GROUPS[self._name] = self
         dump_when_failed(self)
+        weakref.finalize(self, _drop, group).atexit = False
 
     def check_devices(self) -> None:
         """Raise where PyTorch would use this backend for devices that the user gave to others."""
 
     def shutdown(self) -> None:
-        """Leave the group."""
+        """Finish what was submitted, and leave the group."""
         super().shutdown()
         if _GROUPS.get(self.group.member.group) is self:
             del _GROUPS[self.group.member.group]
@@ -225,10 +230,20 @@ def _has_other_backends(given: Any) -> bool:
     return whole is not None and (bool(whole._device_types) or whole.name() != "custom")
 
 
+def _drop(group: Group) -> None:
+    """End a group that is referred to no more, once what was submitted has ended."""
+    # Whoever drops it does not wait, and a thread cannot be started while the process ends.
+    with suppress(RuntimeError):
+        threading.Thread(target=group.close, daemon=True).start()
+
+
 def _leave_all() -> None:
-    """Say goodbye for every group that still is there."""
-    for group in list(_GROUPS.values()):
-        group.shutdown()
+    """Say goodbye for every group that still is there; what is under way is lost."""
+    groups = [made.group for made in _GROUPS.values()]
+    for group in groups:
+        group.member.leave(at_once=True)
+    for group in groups:
+        group.close()
 
 
 def _forget_all() -> None:

@@ -247,11 +247,13 @@ class Group:
         packed = collective.fingerprint.packed()
         yield from exchange_messages(self.member.mailbox, sequence, packed, sends, receives)
 
-    def send(self, peer: int, tag: int, tensor: torch.Tensor, handle: Handle) -> None:
+    def send(
+        self, peer: int, tag: int, tensor: torch.Tensor, handle: Handle, timeout_s: float
+    ) -> None:
         """Send a tensor, which must not change until the handle's end."""
         self.counts["send", "torch"] += 1
         handle.keep(tensor)
-        self.member.send(self._checked_peer(peer), tag, bytes_of(tensor), handle)
+        self.member.send(self._checked_peer(peer), tag, bytes_of(tensor), handle, timeout_s)
 
     def receive(
         self, peer: int | None, tag: int, tensor: torch.Tensor, handle: Handle, timeout_s: float

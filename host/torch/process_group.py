@@ -20,6 +20,7 @@ from multitree.host.torch.staging import (
     check_parts,
     check_total,
     cut_rows,
+    is_called_by_cpp,
     listed,
     lists,
     operator_of,
@@ -54,8 +55,14 @@ class Collectives:
             return self.invariant
         return self.group
 
-    @profiled("all_reduce")
     def allreduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
+        """Reduce elements of all ranks, in place."""
+        handle = self._reduce_all(tensors, *more, **named)
+        handle.is_read_by_cpp = is_called_by_cpp("allreduce")
+        return handle
+
+    @profiled("all_reduce")
+    def _reduce_all(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
         """Reduce elements of all ranks, in place."""
         arguments = (*more, *named.values())
         op = operator_of(*arguments)
@@ -271,7 +278,7 @@ class Collectives:
         (tensor,) = listed(tensors)
         flat = Staged().read(tensor)
         handle = Handle([tensor])
-        self.group.send(peer, tag, flat, handle)
+        self.group.send(peer, tag, flat, handle, self._timeout_s)
         return handle
 
     @profiled("recv")
@@ -355,7 +362,7 @@ class Collectives:
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set how long collectives that begin later may take."""
-        self._timeout_s = timeout.total_seconds()
+        self._timeout_s = self.group.member.timeout_s = timeout.total_seconds()
 
     _set_default_timeout = set_timeout
 

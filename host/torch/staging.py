@@ -20,6 +20,7 @@ __all__ = [
     "check_parts",
     "check_total",
     "cut_rows",
+    "is_called_by_cpp",
     "listed",
     "lists",
     "operator_of",
@@ -250,6 +251,18 @@ def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]],
         return untraced(start)
 
     return decorate
+
+
+def is_called_by_cpp(name: str) -> bool:
+    """Whether the method of this name, which calls this, was called by PyTorch's C++.
+
+    DDP's own hooks do so in a backward pass, and read the Future of what they get. Python code that
+    calls a method has its name.
+    """
+    if torch._C._current_graph_task_id() < 0:
+        return False
+    frame = sys._getframe(1).f_back
+    return frame is None or name not in frame.f_code.co_names
 
 
 def untraced(method: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:

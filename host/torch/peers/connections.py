@@ -94,6 +94,12 @@ class Connection:
             if when_sent is not None:
                 when_sent(None)
 
+    def keep_copy(self, when_sent: WhenSent) -> None:
+        """Send what is left of a payload from a copy, and call nothing at its end."""
+        for place, (view, descriptor, called) in enumerate(self._outgoing):
+            if called == when_sent:
+                self._outgoing[place] = memoryview(bytes(view)), descriptor, None
+
     def _give_up(self, error: Exception) -> None:
         """Forget what has not been written."""
         outgoing, self._outgoing = self._outgoing, deque()

@@ -183,11 +183,14 @@ class Watch:
         log: CollectiveLog,
         progress: Progress,
         failed: Callable[[CollectiveError], None],
+        left: Callable[[int, CollectiveError], None],
     ) -> None:
         self._rank, self._global_ranks, self._group = rank, global_ranks, group
         self._connections, self._store = connections, store
-        self._log, self._progress, self._failed = log, progress, failed
+        self._log, self._progress, self._failed, self._left = log, progress, failed, left
         self.failure: FailureRecord | None = None
+        """Why the group has failed; set before `fail` where its thread can no more."""
+        self._has_failed = False
         self.ended: dict[int, str] = {}
         self.idle_since = monotonic()
         self._answers: dict[int, Status] = {}
@@ -206,6 +209,7 @@ class Watch:
             self.fail(FailureRecord.unpacked(payload or b""), is_own=False)
         elif frame.kind == FrameKind.LEAVE:
             self._connections[peer].has_left = True
+            self._left(peer, CollectiveError(self.record("left", Waiting(peer))))
         else:
             return False
         return True
@@ -230,9 +234,9 @@ class Watch:
             self.fail(self.record("mismatch", Waiting(peer), detail, queued))
 
     def _status(self) -> Status:
-        task, queued = self._progress.current, self._log.get(self._log.running)
+        task, queued = self._progress.current, self._log.get(self._log.num_ended)
         if task is None or queued is None:
-            return Status(self._log.running, "", -1, -1, -1, monotonic() - self.idle_since)
+            return Status(self._log.num_ended, "", -1, -1, -1, monotonic() - self.idle_since)
         waiting = task.waiting if task.waiting is not None else Waiting(-1)
         peer = waiting.peer if waiting.peer != self._rank else -1
         running_s = monotonic() - queued.begun_s if task.has_begun else 0.0
@@ -244,7 +248,7 @@ class Watch:
         Returns the error for messages of that rank, where the group as a whole does not fail.
         """
         state = self.ended[peer] = "left" if self._connections[peer].has_left else "dead"
-        queued, task = self._log.get(self._log.running), self._progress.current
+        queued, task = self._log.get(self._log.num_ended), self._progress.current
         if state == "left" or queued is None or task is None:
             # The next collective that waits for it fails, and knows for which row.
             return CollectiveError(self.record(state, Waiting(peer), "", queued))
@@ -269,8 +273,8 @@ class Watch:
             ask=lambda peer: self._connections[peer].send(Frame(FrameKind.ASK)),
             answer=lambda peer: self._answers.get(peer),
         )
-        if queued.handle.is_completed():
-            return
+        if queued.handle is None:
+            return  # it has ended meanwhile
         state = self.ended.get(peer, state)
         detail = f"the timeout of {queued.timeout_s:.1f} s has passed" + (
             f"; {detail}" if detail else ""
@@ -290,7 +294,7 @@ class Watch:
             rank=self.global_rank(waiting.peer),
             state=state,
             collective="no collective" if queued is None else queued.text,
-            sequence=self._log.running if queued is None else queued.sequence,
+            sequence=self._log.num_ended if queued is None else queued.sequence,
             flow=waiting.flow,
             step=waiting.step,
             noticed_by=self.global_rank(self._rank),
@@ -308,18 +312,22 @@ class Watch:
         Who has learned of it passes it on, too: its own goodbye, which follows, could otherwise
         come before what the rank that has noticed it sends, and would be taken for the failure.
         """
-        if self.failure is not None:
+        if self._has_failed:
             return
-        self.failure = record
+        self._has_failed = True
+        self.failure = record = self.failure or record
         packed = record.packed()
         for connection in self._connections.values():
             if not connection.is_closed:
                 connection.send(Frame(FrameKind.FAILED, length=len(packed)), packed)
         if is_own:
-            # A store that waits for a dead rank must not hold up the thread of the group.
-            thread = threading.Thread(target=self._keep, args=(record,), daemon=True)
-            thread.start()
+            self.keep(record)
         self._failed(CollectiveError(record))
+
+    def keep(self, record: FailureRecord) -> None:
+        """Write the record to the store; from any thread."""
+        # A store that waits for a dead rank must not hold up the caller.
+        threading.Thread(target=self._keep, args=(record,), daemon=True).start()
 
     def _keep(self, record: FailureRecord) -> None:
         """Write the record to the store; it may be gone with the rank that held it."""

@@ -92,7 +92,9 @@ class FrameKind(IntEnum):
     FAILED = 10
     """The group has failed; the failure record follows as JSON."""
     LEAVE = 11
-    """The sender leaves the group on purpose."""
+    """The sender leaves the group on purpose: it begins nothing more."""
+    WITHDRAWN = 12
+    """A long message that was announced will not be sent."""
 
 
 class Fingerprint(NamedTuple):

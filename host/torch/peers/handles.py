@@ -1,6 +1,7 @@
 """Collectives that were submitted, by number, and the handles that users wait for."""
 
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,6 +13,7 @@ import torch.distributed as dist
 
 from multitree.host.torch.peers.flight import FlightEntry
 from multitree.host.torch.peers.frames import Fingerprint
+from multitree.host.torch.peers.futures import CALLBACKS, CollectiveFuture, list_future
 from multitree.host.torch.peers.progress import Steps
 
 __all__ = ["CollectiveLog", "Handle", "QueuedCollective"]
@@ -23,7 +25,8 @@ class Handle(dist._Work):
     """A collective, or a message, that was started, with the interface of PyTorch's handles.
 
     The thread of the group ends it by `finish`, which calls `after` once before `wait` returns: it
-    copies results to where another thread must not write, such as a device.
+    copies results to where another thread must not write, such as a device. Users' code does not
+    run in that thread: what hangs on Futures is handed on.
     """
 
     def __init__(self, result: list[Any], *, after: Callable[[], None] | None = None) -> None:
@@ -34,12 +37,15 @@ class Handle(dist._Work):
         self._source = -1
         self.sequence = 0
         self.entry: FlightEntry | None = None
+        self.is_read_by_cpp = False
+        """Whether its Future is for PyTorch's C++; set before that is asked for."""
         self._lock = threading.Lock()
-        self._is_done = False
+        self._is_done = self._is_ending = False
         # Held until the end: waiting for a plain lock is cheaper than for an Event.
         self._gate = threading.Lock()
         self._gate.acquire()
-        self._future: torch.futures.Future[Any] | None = None
+        self._future: Callable[[], CollectiveFuture | None] = lambda: None
+        self._of_users: list[Callable[[], None]] = []
         self._callbacks: list[Callable[[BaseException | None], None]] = []
         self._kept: list[torch.Tensor] = []
 
@@ -57,33 +63,41 @@ class Handle(dist._Work):
 
     def finish(self, error: BaseException | None = None, *, source: int = -1) -> None:
         """End it; what is called again is ignored."""
+        if error is None and self._after is not None:
+            with self._lock:
+                if self._is_ending or self._is_done:
+                    return
+                self._is_ending = True
+            # Without the lock: an error may end it even where this blocks.
+            try:
+                self._after()
+            except Exception as problem:
+                error = problem
         with self._lock:
             if self._is_done:
                 return
-            if error is None and self._after is not None:
-                try:
-                    self._after()
-                except Exception as problem:
-                    error = problem
             self._error, self._source = error, source
             self._is_done = True
             if self.entry is not None:
                 self.entry.end(error)
-            future, callbacks, self._callbacks = self._future, self._callbacks, []
+            of_users, self._of_users = self._of_users, []
+            callbacks, self._callbacks = self._callbacks, []
         try:
-            if future is not None:
-                self._end_future(future)
             for callback in callbacks:
                 callback(error)
         finally:
             # Last, so that what waits sees all that hangs on the end done.
             self._gate.release()
+        for call_back in of_users:
+            CALLBACKS.submit(call_back)
 
-    def _end_future(self, future: "torch.futures.Future[Any]") -> None:
-        if self._error is None:
-            future.set_result(self._result)
-        else:
-            future.set_exception(self._error)
+    def call_back(self, callback: Callable[[], None]) -> None:
+        """Have a callback of users run at the end, in the thread for these."""
+        with self._lock:
+            if not self._is_done:
+                self._of_users.append(callback)
+                return
+        CALLBACKS.submit(callback)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end: for ever where the timeout is 0 or none.
@@ -91,8 +105,9 @@ class Handle(dist._Work):
         Raises what the collective failed with.
         """
         seconds = timeout.total_seconds() if timeout is not None else 0
-        if not self._gate.acquire(timeout=seconds if seconds > 0 else -1):
-            raise RuntimeError(f"Wait must end within {seconds} s, but has not")
+        with CALLBACKS.waiting():
+            if not self._gate.acquire(timeout=seconds if seconds > 0 else -1):
+                raise RuntimeError(f"Wait must end within {seconds} s, but has not")
         self._gate.release()
         if self._error is not None:
             raise self._error
@@ -116,16 +131,12 @@ class Handle(dist._Work):
 
     def get_future(self) -> "torch.futures.Future[Any]":
         """A Future whose value is the list of results."""
-        with self._lock:
-            if self._future is None:
-                self._future = torch.futures.Future(devices=_devices_of(self._result))
-                ended = self._is_done
-            else:
-                return self._future
-        # Without the lock: what hangs on a Future may use the handle.
-        if ended:
-            self._end_future(self._future)
-        return self._future
+        future = self._future()
+        if future is None:
+            future = CollectiveFuture(self, self._result)
+            # What is to be done at the end keeps it alive until then; later it would be a circle.
+            self._future = weakref.ref(future)
+        return list_future(future) if self.is_read_by_cpp else future
 
     def result(self) -> list[Any]:
         """The tensors of results; waits for the end."""
@@ -143,20 +154,14 @@ class Handle(dist._Work):
     _source_rank = source_rank
 
 
-def _devices_of(result: list[Any]) -> list[torch.device]:
-    """Devices of tensors that a Future has to know: all but the CPU."""
-    tensors = [item for item in result if isinstance(item, torch.Tensor)]
-    return sorted({t.device for t in tensors if t.device.type != "cpu"}, key=str)
-
-
 @dataclass(eq=False)
 class QueuedCollective:
     """A collective that was submitted: `steps` makes its code from its number in the group."""
 
     fingerprint: Fingerprint
     text: str  # what it is, for messages
-    steps: Callable[[int], Steps[None]]
-    handle: Handle
+    steps: Callable[[int], Steps[None]] | None  # None once it has ended: tensors hang on it
+    handle: Handle | None  # likewise
     timeout_s: float
     sequence: int = -1
     begun_s: float = 0.0
@@ -169,23 +174,24 @@ class QueuedCollective:
 
 
 class CollectiveLog:
-    """The last collectives of a group, and those that have not ended."""
+    """The collectives of a group that have not ended, and the last ones that have, in order."""
 
     def __init__(self) -> None:
         self._collectives: dict[int, QueuedCollective] = {}
         self.num_submitted = 0
+        self.num_ended = 0
+        """Also the number of the collective that runs, or is the next: they run in order."""
 
     def add(self, queued: QueuedCollective) -> None:
-        """Keep a collective, and forget one that ended long ago."""
+        """Keep a collective."""
         self._collectives[queued.sequence] = queued
+
+    def end(self, queued: QueuedCollective) -> None:
+        """Keep what it was, and forget one that ended long ago."""
+        queued.steps = queued.handle = None
+        self.num_ended = queued.sequence + 1
         self._collectives.pop(queued.sequence - _KEPT_COLLECTIVES, None)
 
     def get(self, sequence: int) -> QueuedCollective | None:
         """The collective of a number, if it was submitted and is still known."""
         return self._collectives.get(sequence)
-
-    @property
-    def running(self) -> int:
-        """Number of the collective that runs, or is the next."""
-        left = [n for n, queued in self._collectives.items() if not queued.handle.is_completed()]
-        return min(left, default=self.num_submitted)

@@ -58,6 +58,7 @@ class _LongSend:
     """A long message whose receiver has not yet made room."""
 
     peer: int
+    channel: int
     memory: memoryview
     when_done: Callable[[Exception | None], None]
 
@@ -96,7 +97,7 @@ class Mailbox:
             when_done(None)
             return
         connection = self._connections[peer]
-        if connection.is_closed:
+        if self._is_gone(peer, channel):
             when_done(ConnectionResetError(f"Rank {peer} must be connected, but is gone"))
             return
         length = len(memory)
@@ -105,7 +106,7 @@ class Mailbox:
             connection.send(frame, memory, when_sent=when_done)
             return
         number = next(self._numbers) & 0x7FFFFFFF  # a frame's index is an int32
-        self._long[number] = _LongSend(peer, memory, when_done)
+        self._long[number] = _LongSend(peer, channel, memory, when_done)
         connection.send(Frame(FrameKind.REQUEST, channel, number, tag, 0, length, fingerprint))
 
     def receive(self, receive: Receive) -> None:
@@ -117,16 +118,49 @@ class Mailbox:
                 self._take(receive, waiting)
                 return
         source = receive.source
-        if source not in (None, self._rank) and self._connections[source].is_closed:
+        others = self._connections if source is None else {source} - {self._rank}
+        if others and all(self._is_gone(peer, receive.channel) for peer in others):
             receive.when_done(ConnectionResetError(f"Rank {source} must be connected, but is gone"))
             return
         self._posted[key].append(receive)
+
+    def _is_gone(self, peer: int, channel: int) -> bool:
+        """Whether a rank takes and sends nothing that has not begun: collectives go on a while."""
+        connection = self._connections[peer]
+        return connection.is_closed or (connection.has_left and channel == USERS)
 
     def withdraw(self, receive: Receive) -> None:
         """Forget a receive that was posted and has not been matched."""
         posted = self._posted[receive.channel, receive.tag]
         if receive in posted:
             posted.remove(receive)
+
+    def withdraw_send(self, peer: int, when_done: Callable[[Exception | None], None]) -> None:
+        """Give up a send: its memory may change from now on, and its receiver learns of it."""
+        for number in [n for n, sent in self._long.items() if sent.when_done == when_done]:
+            del self._long[number]
+            self._connections[peer].send(Frame(FrameKind.WITHDRAWN, index=number))
+        if peer != self._rank:
+            self._connections[peer].keep_copy(when_done)
+
+    def _withdrawn(self, peer: int, frame: Frame) -> None:
+        """Forget a long message that its sender has given up."""
+        receive = self._cleared.pop((peer, frame.index), None)
+        if receive is not None:
+            receive.source = peer
+            receive.when_done(
+                RuntimeError(
+                    f"Message from rank {peer} with tag {receive.tag} must be sent, "
+                    "but its sender has given it up"
+                )
+            )
+        self._forget_requests(lambda kept: kept.peer == peer and kept.frame.index == frame.index)
+
+    def _forget_requests(self, is_meant: Callable[[_Unexpected], bool]) -> None:
+        """Forget long messages that were announced."""
+        for key, waiting in list(self._unexpected.items()):
+            kept = deque(w for w in waiting if w.frame.kind != FrameKind.REQUEST or not is_meant(w))
+            self._unexpected[key] = kept
 
     def place(self, peer: int, frame: Frame) -> memoryview:
         """Memory for the payload of a frame that has begun to arrive."""
@@ -142,9 +176,11 @@ class Mailbox:
         return receive.memory
 
     def handle(self, peer: int, frame: Frame, payload: memoryview | None) -> None:
-        """Take a frame of a message: EAGER, REQUEST, CLEAR or DATA."""
+        """Take a frame of a message: EAGER, REQUEST, CLEAR, DATA or WITHDRAWN."""
         if frame.kind == FrameKind.CLEAR:
             self._send_long(frame)
+        elif frame.kind == FrameKind.WITHDRAWN:
+            self._withdrawn(peer, frame)
         elif frame.kind == FrameKind.DATA or peer in self._arriving:
             receive = self._arriving.pop(peer)
             self._finish(receive, peer, frame.length)
@@ -160,12 +196,35 @@ class Mailbox:
         else:
             self._take(receive, _Unexpected(peer, frame, payload or memoryview(b"")))
 
-    def fail(self, error: Exception, peer: int | None = None) -> None:
-        """End what waits for a rank, or all, with an error."""
-        for posted in self._posted.values():
-            for receive in [r for r in posted if peer is None or r.source == peer]:
+    @property
+    def has_messages(self) -> bool:
+        """Whether a message is under way, or waits to be taken."""
+        return bool(self._long or self._cleared or self._arriving)
+
+    def drop_unmatched(self, error: Exception) -> None:
+        """End receives of users that nothing has come for."""
+        self._end_posted(error, lambda receive: receive.channel == USERS)
+
+    def leave(self, peer: int, error: Exception) -> None:
+        """End what users wait for from a rank that begins nothing more; collectives go on."""
+        all_left = all(self._is_gone(other, USERS) for other in self._connections)
+        sources = (peer, None) if all_left else (peer,)
+        self._end_posted(error, lambda r: r.channel == USERS and r.source in sources)
+        for number, sent in list(self._long.items()):
+            if sent.peer == peer and sent.channel == USERS:
+                del self._long[number]
+                sent.when_done(error)
+
+    def _end_posted(self, error: Exception, is_meant: Callable[[Receive], bool]) -> None:
+        for posted in list(self._posted.values()):
+            for receive in [r for r in posted if is_meant(r)]:
                 posted.remove(receive)
                 receive.when_done(error)
+
+    def fail(self, error: Exception, peer: int | None = None) -> None:
+        """End what waits for a rank, or all, with an error."""
+        self._end_posted(error, lambda receive: peer is None or receive.source == peer)
+        self._forget_requests(lambda kept: peer in (None, kept.peer))
         for key in [k for k in self._cleared if peer in (None, k[0])]:
             self._cleared.pop(key).when_done(error)
         for number in [n for n, sent in self._long.items() if peer in (None, sent.peer)]:

@@ -13,11 +13,19 @@ from multitree.host.torch.peers.frames import Frame, FrameKind
 from multitree.host.torch.peers.handles import CollectiveLog, Handle, QueuedCollective
 from multitree.host.torch.peers.mailbox import USERS, Mailbox, Receive
 from multitree.host.torch.peers.progress import Progress, Steps, Task, Waiting
+from multitree.host.torch.peers.watchdog import WATCHDOG
 
 __all__ = ["Member"]
 
 _LOGGER = logging.getLogger("multitree.torch")
-_MESSAGES = {FrameKind.EAGER, FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA}
+_LONGEST_S = 1800.0
+_MESSAGES = {
+    FrameKind.EAGER,
+    FrameKind.REQUEST,
+    FrameKind.CLEAR,
+    FrameKind.DATA,
+    FrameKind.WITHDRAWN,
+}
 
 
 class Member:
@@ -47,14 +55,26 @@ class Member:
             place=self._place,
             handle=self._handle_frame,
             closed=self._closed,
+            crashed=self._crashed,
             name=f"multitree-{group}-{rank}",
         )
         self.flight = Flight(global_ranks)
         self._log = CollectiveLog()
         self._watch = Watch(
-            rank, global_ranks, group, connections, store, self._log, self.progress, self._failed
+            rank,
+            global_ranks,
+            group,
+            connections,
+            store,
+            self._log,
+            self.progress,
+            self._failed,
+            self.mailbox.leave,
         )
-        self._num_done = 0
+        self.timeout_s = _LONGEST_S
+        """How long what this rank has begun may take, where no time is given; set by its group."""
+        self._open: set[Handle] = set()
+        self._turns_seen, self._num_still = -1, 0
         self._awaited_by: list[tuple[int, int]] = []
         self._lock = threading.Lock()
         self._has_stopped = False
@@ -62,6 +82,7 @@ class Member:
     def start(self, *, with_helper: bool) -> None:
         """Start the thread; with a helper where something blocks."""
         self.progress.start(with_helper=with_helper)
+        WATCHDOG.watch(self)
 
     @property
     def global_rank(self) -> int:
@@ -82,22 +103,26 @@ class Member:
 
     def submit(self, queued: QueuedCollective) -> None:
         """Queue a collective behind those submitted before."""
+        handle = queued.handle
+        assert handle is not None
         with self._lock:
             self._check_open(queued.text)
             queued.sequence = self._log.num_submitted
             self._log.num_submitted += 1
-            queued.handle.sequence = self._log.num_submitted
-            queued.handle.entry = self.flight.add(
-                queued.fingerprint, queued.timeout_s, queued.handle.sequence, queued.moved
+            handle.sequence = self._log.num_submitted
+            handle.entry = self.flight.add(
+                queued.fingerprint, queued.timeout_s, handle.sequence, queued.moved
             )
-            self.progress.call(lambda: self._enqueue(queued))
+            self._call(handle, lambda: self._enqueue(queued))
 
-    def send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:
-        """Start to send a message of users."""
+    def send(
+        self, peer: int, tag: int, memory: memoryview, handle: Handle, timeout_s: float
+    ) -> None:
+        """Start to send a message of users, which fails alone if it is not taken in time."""
         with self._lock:
             self._check_open("send")
-            handle.entry = self.flight.add(Message("send", peer, tag, len(memory)))
-            self.progress.call(lambda: self._send(peer, tag, memory, handle))
+            handle.entry = self.flight.add(Message("send", peer, tag, len(memory)), timeout_s)
+            self._call(handle, lambda: self._send(peer, tag, memory, handle, timeout_s))
 
     def receive(
         self, source: int | None, tag: int, memory: memoryview, handle: Handle, timeout_s: float
@@ -105,36 +130,88 @@ class Member:
         """Post a receive of users, which fails alone if no message comes in time."""
 
         def done(error: Exception | None) -> None:
-            handle.finish(error, source=-1 if post.source is None else post.source)
+            named = -1 if post.source is None else post.source
+            handle.finish(self._named(error, named), source=named)
 
         post = Receive(source, USERS, tag, memory, done)
         with self._lock:
             self._check_open("recv")
             message = Message("recv", source, tag, len(memory))
             handle.entry = self.flight.add(message, timeout_s)
-            self.progress.call(lambda: self._post(post, handle, timeout_s))
+            self._call(handle, lambda: self._post(post, handle, timeout_s))
 
     def abort(self) -> None:
         """Fail everything under way, here and at the other ranks."""
         self.progress.call(
             lambda: self._watch.fail(self._watch.record("aborted", Waiting(self.rank)))
         )
-        self.stop()
+        self.leave()
+        self.progress.wait()
 
     def stop(self) -> None:
-        """Say goodbye to the other ranks and end the thread; once."""
+        """Finish what was submitted, say goodbye to the other ranks and end the thread."""
+        self.leave()
+        self.progress.wait()
+
+    def leave(self, *, at_once: bool = False) -> None:
+        """The same without waiting for it; `at_once` ends what is under way with an error."""
         with self._lock:
-            if self._has_stopped:
-                return
-            self._has_stopped = True
-            self.progress.call(self._leave)
-        self.progress.stop(timeout_s=5)
+            if not self._has_stopped:
+                self._has_stopped = True
+                self.progress.call(lambda: self._leave(at_once=at_once))
+
+    def _call(self, handle: Handle, function: Callable[[], None]) -> None:
+        """Hand a call to the thread; whatever becomes of that, the handle will end."""
+        self._open.add(handle)
+        handle.when_done(lambda error: self._open.discard(handle))
+        self.progress.call(function)
+        if self.progress.has_ended.is_set():
+            self._end_all()
+
+    def _end_all(self) -> None:
+        """End all handles with the group's failure."""
+        assert self.failure is not None
+        for handle in list(self._open):
+            handle.finish(CollectiveError(self.failure))
 
     def _check_open(self, text: str) -> None:
         if self.failure is not None:
             raise CollectiveError(self.failure)
         if self._has_stopped:
             raise RuntimeError(f"Group {self.group!r} must be open for {text}, not shut down")
+
+    # In the thread of the watchdog.
+
+    def look(self, seconds: float) -> None:
+        """Fail the group where its thread has ended, or has not turned for its timeout.
+
+        Called every so many seconds: a process that was stopped as a whole counts none.
+        """
+        progress = self.progress
+        if progress.has_ended.is_set():
+            return
+        if not progress.is_alive:
+            self._give_up("its thread has ended")
+        elif progress.is_idle or progress.num_turns != self._turns_seen:
+            self._turns_seen, self._num_still = progress.num_turns, 0
+        else:
+            self._num_still += 1
+            if self._num_still * seconds > self.timeout_s:
+                detail = f"its thread has not turned for {self.timeout_s:.1f} s"
+                _LOGGER.error("group %r: %s, but is at\n%s", self.group, detail, progress.stack())
+                self._give_up(detail)
+
+    def _give_up(self, detail: str) -> None:
+        """Do what can be done without the thread."""
+        if self._watch.failure is None:
+            record = self._watch.record("not responding", Waiting(self.rank), detail)
+            self._watch.failure = record
+            self._watch.keep(record)
+            # If it turns again, it tells the others.
+            self.progress.call(lambda: self._watch.fail(record, is_own=False))
+        self.progress.has_ended.set()
+        self._end_all()
+        self.flight.when_failed()
 
     # In the group's own thread.
 
@@ -143,6 +220,7 @@ class Member:
             self._log.add(queued)
             self._watch.begin(queued)
         if self.failure is not None:
+            assert queued.handle is not None
             queued.handle.finish(CollectiveError(self.failure))
             return
         task = Task(
@@ -154,8 +232,10 @@ class Member:
 
     def _run(self, queued: QueuedCollective) -> Steps[None]:
         queued.begun_s = monotonic()
-        task, entry = self.progress.current, queued.handle.entry
-        assert task is not None and entry is not None
+        task, handle = self.progress.current, queued.handle
+        assert task is not None and handle is not None and queued.steps is not None
+        entry = handle.entry
+        assert entry is not None
         entry.begun_s = queued.begun_s
         task.deadline = queued.begun_s + queued.timeout_s
         for waiting in queued.steps(queued.sequence):
@@ -168,8 +248,10 @@ class Member:
 
     def _ended(self, queued: QueuedCollective, error: BaseException | None) -> None:
         self._watch.idle_since = monotonic()
+        handle = queued.handle
+        assert handle is not None
+        self._log.end(queued)
         if error is None:
-            self._num_done = queued.sequence + 1
             self.mark_done(queued.sequence)
             self._answer_awaiting()
         elif self.failure is None:
@@ -178,27 +260,44 @@ class Member:
             detail = f"{type(error).__name__}: {error}"
             record = self._watch.record("aborted", Waiting(self.rank), detail, queued)
             self.progress.call(lambda: self._watch.fail(record))
-        queued.handle.finish(error)
+        handle.finish(error)
 
     def _answer_awaiting(self) -> None:
         """Answer those who wait for this rank to have done a collective."""
-        for peer, wanted in [entry for entry in self._awaited_by if entry[1] <= self._num_done]:
+        for peer, wanted in [
+            entry for entry in self._awaited_by if entry[1] <= self._log.num_ended
+        ]:
             self._awaited_by.remove((peer, wanted))
             self.connections[peer].send(Frame(FrameKind.DONE, sequence=wanted))
 
-    def _send(self, peer: int, tag: int, memory: memoryview, handle: Handle) -> None:
+    def _send(
+        self, peer: int, tag: int, memory: memoryview, handle: Handle, timeout_s: float
+    ) -> None:
         if self.failure is not None:
             handle.finish(CollectiveError(self.failure))
-        else:
-            self.mailbox.send(peer, USERS, tag, memory, handle.finish)
+            return
+
+        def done(error: Exception | None) -> None:
+            handle.finish(self._named(error, peer))
+
+        self.mailbox.send(peer, USERS, tag, memory, done)
+
+        def late(task: Task) -> None:
+            self.mailbox.withdraw_send(peer, done)
+            handle.finish(
+                RuntimeError(
+                    f"Send to rank {self._watch.global_rank(peer)} with tag {tag} must end within "
+                    f"{timeout_s} s, but was not taken: timed out"
+                )
+            )
+
+        self._until_done(handle, Waiting(peer), timeout_s, late)
 
     def _post(self, post: Receive, handle: Handle, timeout_s: float) -> None:
         if self.failure is not None:
             handle.finish(CollectiveError(self.failure))
             return
         self.mailbox.receive(post)
-        if handle.is_completed():
-            return
 
         def late(task: Task) -> None:
             self.mailbox.withdraw(post)
@@ -211,8 +310,32 @@ class Member:
                 )
             )
 
-        steps, deadline = _until_done(handle, post), monotonic() + timeout_s
-        self.progress.spawn(Task(steps, lambda error: None, deadline=deadline, when_late=late))
+        source = -1 if post.source is None else post.source
+        self._until_done(handle, Waiting(source), timeout_s, late)
+
+    def _named(self, error: Exception | None, peer: int) -> Exception | None:
+        """An error of a connection as the failure of the rank at its other end."""
+        if not isinstance(error, OSError):
+            return error
+        if peer < 0:
+            return RuntimeError("Some rank must be there to send, but all have left the group")
+        return CollectiveError(
+            self._watch.record(self._watch.ended.get(peer, "left"), Waiting(peer))
+        )
+
+    def _until_done(
+        self, handle: Handle, waiting: Waiting, timeout_s: float, late: Callable[[Task], None]
+    ) -> None:
+        """Watch the time of a message."""
+
+        def steps() -> Steps[None]:
+            while not handle.is_completed():
+                yield waiting
+
+        if not handle.is_completed():
+            deadline = monotonic() + timeout_s
+            task = Task(steps(), lambda error: None, deadline=deadline, when_late=late)
+            self.progress.spawn(task)
 
     def _place(self, peer: int, frame: Frame) -> memoryview:
         if frame.kind in (FrameKind.EAGER, FrameKind.DATA):
@@ -243,16 +366,29 @@ class Member:
         self.progress.fail_all(error)
         self.mailbox.fail(error)
 
-    def _leave(self) -> None:
-        """Say goodbye, and end what is under way."""
+    def _crashed(self, error: BaseException) -> None:
+        """The thread ends by an error that nothing has expected."""
+        _LOGGER.critical("thread of group %r has ended", self.group, exc_info=error)
+        detail = f"its thread has ended by {type(error).__name__}: {error}"
+        try:
+            self._watch.fail(self._watch.record("aborted", Waiting(self.rank), detail))
+        except BaseException:
+            _LOGGER.exception("group %r cannot tell the others", self.group)
+        self._end_all()
+
+    def _leave(self, *, at_once: bool) -> None:
+        """Say goodbye, and end once what is under way has ended."""
         for connection in self.connections.values():
             if not connection.is_closed:
                 connection.send(Frame(FrameKind.LEAVE))
         error = RuntimeError(f"Group {self.group!r} was shut down")
-        self.progress.fail_all(error)
-        self.mailbox.fail(error)
+        if at_once:
+            self.progress.fail_all(error)
+            self.mailbox.fail(error)
+        self.mailbox.drop_unmatched(error)
 
+        def steps() -> Steps[None]:
+            while self.progress.has_tasks or self.mailbox.has_messages:
+                yield Waiting(self.rank)
 
-def _until_done(handle: Handle, post: Receive) -> Steps[None]:
-    while not handle.is_completed():
-        yield Waiting(-1 if post.source is None else post.source)
+        self.progress.spawn(Task(steps(), lambda error: self.progress.stop()))

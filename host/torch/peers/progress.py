@@ -2,7 +2,9 @@
 
 import os
 import selectors
+import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
@@ -98,7 +100,7 @@ class Progress:
 
     Collectives run one after another in the order in which they were queued; other tasks run as
     they can. All callbacks run in this thread, which alone touches connections, mailbox and tasks:
-    others only `call` and `stop`. It owns the helper, the only other thread that lasts.
+    others only `call` and `wait`. It owns the helper, the only other thread that lasts.
     """
 
     def __init__(
@@ -108,10 +110,12 @@ class Progress:
         place: Callable[[int, Frame], memoryview],
         handle: Callable[[int, Frame, memoryview | None], None],
         closed: Callable[[int, Exception], None],
+        crashed: Callable[[BaseException], None],
         name: str,
     ) -> None:
         self._connections = connections
         self._place, self._handle, self._closed = place, handle, closed
+        self._crashed = crashed
         self._calls: deque[Callable[[], None]] = deque()
         self._queue: deque[Task] = deque()
         self._tasks: list[Task] = []
@@ -124,6 +128,10 @@ class Progress:
         self._helper: _Helper | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._has_started = threading.Event()
+        self.has_ended = threading.Event()
+        """Set at the end of the thread, or by who finds that it will not come to it."""
+        self.num_turns = 0
+        self.is_idle = False  # nothing is to be done until something comes in
 
     def start(self, *, with_helper: bool) -> None:
         """Start the thread, and a helper for functions that block if `in_thread` is used."""
@@ -160,6 +168,12 @@ class Progress:
         """The collective that runs now."""
         return self._queue[0] if self._queue else None
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether a collective has not ended, or something is to be written; in the thread."""
+        is_open = any(c.has_outgoing for c in self._connections.values() if not c.is_closed)
+        return bool(self._queue) or is_open
+
     def fail_all(self, error: BaseException) -> None:
         """End all collectives with an error; in the thread."""
         while self._queue:
@@ -177,12 +191,24 @@ class Progress:
             yield now
         return future.result()
 
-    def stop(self, timeout_s: float) -> None:
-        """End the thread; from any other one."""
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def stack(self) -> str:
+        """Where the thread is, as a traceback."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "".join(traceback.format_stack(frame)) if frame is not None else "it has ended"
+
+    def stop(self) -> None:
+        """End the thread soon; in the thread."""
         self._stops = True
-        self._wake()
+
+    def wait(self) -> None:
+        """Wait for the end; from any other thread."""
         if threading.current_thread() is not self._thread:
-            self._thread.join(timeout_s)
+            self.has_ended.wait()
 
     def _run(self) -> None:
         torch.set_num_threads(1)
@@ -190,10 +216,15 @@ class Progress:
         self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
         for connection in self._connections.values():
             self._selector.register(connection, selectors.EVENT_READ, connection)
-        with torch.inference_mode():
-            while not self._stops:
-                self._round()
-        self._finish()
+        try:
+            with torch.inference_mode():
+                while not self._stops:
+                    self._round()
+        except BaseException as error:
+            self._crashed(error)
+        finally:
+            self._finish()
+            self.has_ended.set()
 
     def _round(self) -> None:
         """Calls, tasks, and then whatever comes in."""
@@ -212,7 +243,11 @@ class Progress:
         # Before `_calls` is looked at: what is called between is seen there, or writes to the pipe.
         self._is_awake = False
         timeout = 0.0 if self._calls or self._stops else self._timeout_s()
-        for key, events in self._selector.select(timeout):
+        self.is_idle = True
+        ready = self._selector.select(timeout)
+        self.is_idle = False
+        self.num_turns += 1
+        for key, events in ready:
             if key.data is None:
                 os.read(self._wake_reader, 4096)
             else:
@@ -259,9 +294,7 @@ class Progress:
             connection.close()
 
     def _finish(self) -> None:
-        """Make the last calls, write what is left for at most a second, and close everything."""
-        while self._calls:
-            self._calls.popleft()()
+        """Write what is left for at most a second, and close everything."""
         deadline = monotonic() + 1
         # The last frames say why the group ends; without them others would take it for a death.
         while monotonic() < deadline and any(
@@ -274,7 +307,9 @@ class Progress:
             self.drop(connection)
         self._selector.close()
         os.close(self._wake_reader)
-        os.close(self._wake_writer)
+        # Who wakes a thread that has ended must not write to what has its number then.
+        writer, self._wake_writer = self._wake_writer, -1
+        os.close(writer)
         if self._helper is not None:
             self._helper.stop()
 

@@ -126,7 +126,7 @@ def test_who_learns_of_a_failure_passes_it_on_once():
     record = FailureRecord(1, "mismatch", "all_reduce (sum)", SEQUENCE, -1, -1, 2, "0", "detail")
     packed, errors = record.packed(), []
     connections = {1: Written(), 2: Written(), 3: Written()}
-    watch = Watch(0, [0, 1, 2, 3], "0", connections, None, None, None, errors.append)
+    watch = Watch(0, [0, 1, 2, 3], "0", connections, None, None, None, errors.append, None)
     for peer in (2, 1):
         assert watch.handle(peer, Frame(FrameKind.FAILED, length=len(packed)), packed)
     assert [each.sent for each in connections.values()] == [[(FrameKind.FAILED, packed)]] * 3
