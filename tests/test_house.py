@@ -71,7 +71,7 @@ WORDS_NEVER_IN_NAMES = {*_WORDS.split()}
 WORDS_NEVER_IN_PROSE = {"told", "heard", "news", "nobody", "somebody", "beside", "worms", "vouch"}
 # Keys of --json, which keep their names as long as their version, methods that PyTorch calls, and
 # words of SimAI's files.
-KEPT_NAMES = {"switches_beside_ranks", "allreduce", "allreduce_coalesced"}
+KEPT_NAMES = {"switches_beside_ranks", "allreduce", "allreduce_", "allreduce_coalesced"}
 KEPT_NAMES |= {"ALLREDUCE", "model_parallel_NPU_group"}
 # Put together here, so that this file does not hold them.
 FORBIDDEN = ["pypi" + ".org", "python" + "hosted", "download.py" + "torch", "index" + "-url"] + [

@@ -24,10 +24,10 @@ from multitree.host.torch.staging import (
     listed,
     lists,
     operator_of,
-    profiled,
     root_of,
     timeout_of,
 )
+from multitree.host.torch.tracing.profiles import profiled
 
 __all__ = ["Collectives"]
 

@@ -1,16 +1,12 @@
-"""Calls by PyTorch: users' tensors as flat ones, arguments, events in profiles."""
+"""Calls by PyTorch: users' tensors as flat ones, arguments."""
 
 import functools
 import sys
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import torch
 import torch.distributed as dist
-
-from multitree.host.torch import BACKEND
-from multitree.host.torch.peers.handles import Handle
 
 __all__ = [
     "Lists",
@@ -24,7 +20,6 @@ __all__ = [
     "listed",
     "lists",
     "operator_of",
-    "profiled",
     "root_of",
     "timeout_of",
     "untraced",
@@ -35,7 +30,6 @@ Lists: TypeAlias = Sequence[Sequence[torch.Tensor]]
 
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
-Method = Callable[Concatenate[Any, Arguments], Handle]
 
 _OPERATORS = {
     dist.ReduceOp.SUM: "sum",
@@ -213,46 +207,6 @@ def cut_rows(
     return list(flat.split([split * width for split in splits]))
 
 
-def profiled(name: str, inputs: int | None = 0) -> Callable[[Method[Arguments]], Method[Arguments]]:
-    """Make a method that starts a collective appear in profiles as "multitree:NAME".
-
-    `inputs` is the place of the argument whose tensors' shapes are recorded; None for none.
-    """
-
-    def decorate(method: Method[Arguments]) -> Method[Arguments]:
-        @functools.wraps(method)
-        def start(self: Any, /, *arguments: Arguments.args, **named: Arguments.kwargs) -> Handle:
-            self.check_devices()
-            if not torch.autograd._profiler_enabled():
-                return method(self, *arguments, **named)
-            tensors = [] if inputs is None else _tensors_of(list(arguments)[inputs])
-            event = torch.autograd._record_function_with_args_enter(f"{BACKEND}:{name}", *tensors)
-            end = functools.partial(torch.autograd._record_function_with_args_exit, event)
-            try:
-                handle = method(self, *arguments, **named)
-            except BaseException:
-                end()
-                raise
-            caller = threading.get_ident()
-
-            def ended(error: BaseException | None) -> None:
-                # An event that another thread ends is an asynchronous one: the thread of the group
-                # or, where that was faster than this one, one for this alone.
-                if threading.get_ident() != caller:
-                    end()
-                    return
-                ending = threading.Thread(target=end)
-                ending.start()
-                ending.join()
-
-            handle.when_done(ended)
-            return handle
-
-        return untraced(start)
-
-    return decorate
-
-
 def is_called_by_cpp(name: str) -> bool:
     """Whether the method of this name, which calls this, was called by PyTorch's C++.
 
@@ -280,10 +234,3 @@ def untraced(method: Callable[Arguments, Returned]) -> Callable[Arguments, Retur
         return disabled[0](*arguments, **named)
 
     return call
-
-
-def _tensors_of(argument: Any) -> list[torch.Tensor]:
-    """Tensors of an argument: one, a list, or a list of lists."""
-    if isinstance(argument, torch.Tensor):
-        return [argument]
-    return [part for item in argument for part in listed(item)]

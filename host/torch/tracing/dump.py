@@ -14,7 +14,7 @@ from multitree.host.torch import BACKEND
 from multitree.host.torch.peers.flight import FlightEntry, Message
 from multitree.host.torch.peers.frames import Fingerprint
 from multitree.host.torch.peers.member import Member
-from multitree.host.torch.signals import call_on_signal
+from multitree.host.torch.tracing.signals import call_on_signal
 from multitree.topology.file_io import write_file
 
 __all__ = ["dump", "dump_when_failed"]
