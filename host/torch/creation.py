@@ -224,7 +224,7 @@ def create_group(given: Any, options: object) -> _ProcessGroup:
 
 def _has_other_backends(given: Any) -> bool:
     """Whether a group has backends of other devices, as far as the creator of one can know."""
-    # Since 2.15 a creator is given the group, with the backends that were made before and the type
+    # Since 2.14 a creator is given the group, with the backends that were made before and the type
     # of the one that barriers use. What it does not show is found out at the first collective.
     whole = getattr(given, "process_group", None)
     return whole is not None and (bool(whole._device_types) or whole.name() != "custom")

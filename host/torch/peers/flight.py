@@ -15,9 +15,9 @@ KEPT_ENTRIES = 256
 
 
 class Message(NamedTuple):
-    """A send or a receive of users."""
+    """A message of users."""
 
-    kind: str  # "send" or "recv"
+    kind: str  # "send" or "recv", or "unexpected" for one that came before its receive
     peer: int | None  # rank in the group; None for any
     tag: int
     num_bytes: int

@@ -9,6 +9,7 @@ import torch
 
 from multitree.host.tensors.operators import ADDED_DTYPES
 from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.flight import Message
 from multitree.host.torch.peers.frames import NO_FINGERPRINT, Frame, FrameKind
 from multitree.host.torch.peers.progress import Steps, Waiting
 
@@ -123,6 +124,14 @@ class Mailbox:
             receive.when_done(ConnectionResetError(f"Rank {source} must be connected, but is gone"))
             return
         self._posted[key].append(receive)
+
+    def unexpected(self) -> list[Message]:
+        """Messages of users that no receive was posted for; from any thread."""
+        return [
+            Message("unexpected", message.peer, message.frame.sequence, message.frame.length)
+            for (channel, _), messages in list(self._unexpected.items())
+            for message in (list(messages) if channel == USERS else ())
+        ]
 
     def _is_gone(self, peer: int, channel: int) -> bool:
         """Whether a rank takes and sends nothing that has not begun: collectives go on a while."""

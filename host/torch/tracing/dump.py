@@ -94,23 +94,15 @@ def _trace_of(groups: list[tuple[Member, str]]) -> dict[str, Any]:
     num_forgotten = 0
     configurations, states, ours = {}, {}, {}
     for number, (member, description) in enumerate(groups):
-        found = member.flight.entries()
+        name, found = member.group, member.flight.entries()
         collectives = [each for each in found if isinstance(each.what, Fingerprint)]
         num_forgotten += max((each.sequence for each in collectives), default=0) - len(collectives)
-        place = {"pg_id": number, "process_group": (member.group, description)}
+        place = {"pg_id": number, "process_group": (name, description)}
         entries += [(e.created_s, {**place, **_entry_of(e, member, clock)}) for e in collectives]
-        ranks = member.flight.global_ranks
-        configurations[member.group] = {
-            "name": member.group,
-            "desc": description,
-            "ranks": str(ranks),
-        }
+        ranks = str(member.flight.global_ranks)
+        configurations[name] = {"name": name, "desc": description, "ranks": ranks}
         states[str(number)] = _state_of(collectives)
-        failure = member.failure
-        ours[member.group] = {
-            "failure": None if failure is None else asdict(failure),
-            "messages": [_message_of(e, e.what, ranks, clock) for e in found if not e.sequence],
-        }
+        ours[name] = _facts_of(member, found, clock)
     entries.sort(key=lambda pair: pair[0])
     # PyTorch's tool leaves out what is older than the oldest entry of any rank.
     for index, (_, entry) in enumerate(entries):
@@ -129,6 +121,14 @@ def _trace_of(groups: list[tuple[Member, str]]) -> dict[str, Any]:
             "groups": ours,
         },
     }
+
+
+def _facts_of(member: Member, found: list[FlightEntry], clock: "_Clock") -> dict[str, Any]:
+    """What PyTorch's form has no place for: failure and messages of a group."""
+    failure, ranks = member.failure, member.flight.global_ranks
+    messages = [_message_of(e.what, ranks, clock, e) for e in found if isinstance(e.what, Message)]
+    messages += [_message_of(what, ranks, clock) for what in member.mailbox.unexpected()]
+    return {"failure": None if failure is None else asdict(failure), "messages": messages}
 
 
 class _Clock:
@@ -213,13 +213,14 @@ def _state_of(collectives: list[FlightEntry]) -> dict[str, int]:
     }
 
 
-def _message_of(entry: FlightEntry, what: Any, ranks: list[int], clock: _Clock) -> dict[str, Any]:
-    assert isinstance(what, Message)
+def _message_of(
+    what: Message, ranks: list[int], clock: _Clock, entry: FlightEntry | None = None
+) -> dict[str, Any]:
     return {
         "kind": what.kind,
         "rank": None if what.peer is None else ranks[what.peer],
         "tag": what.tag,
         "num_bytes": what.num_bytes,
-        "time_created_ns": clock.ns(entry.created_s),
-        "timeout_ms": int(entry.timeout_s * 1000) or None,
+        "time_created_ns": None if entry is None else clock.ns(entry.created_s),
+        "timeout_ms": None if entry is None else int(entry.timeout_s * 1000),
     }

@@ -75,10 +75,15 @@ def waited_for(path):
         time.sleep(0.02)
 
 
+def messages_of(trace):
+    return trace["multitree"]["groups"]["0"]["messages"]
+
+
 def in_flight(rank, num_ranks, folder):
     tensor, written = torch.ones(5), Path(folder) / "0.json"
     dist.all_reduce(tensor)
     if rank:
+        dist.send(torch.ones(2), 0, tag=9)
         waited_for(written)
         dist.all_reduce(torch.ones(6))
         dist.broadcast(tensor, 0)
@@ -87,9 +92,10 @@ def in_flight(rank, num_ranks, folder):
     reduced = dist.all_reduce(torch.ones(6), async_op=True)
     copied = dist.broadcast(tensor, 0, async_op=True)
     received = dist.irecv(torch.ones(3), 1, tag=8)
-    while dump()["entries"][1]["state"] != "started":
+    while dump()["entries"][1]["state"] != "started" or len(messages_of(dump())) < 2:
         time.sleep(0.01)
     trace = dump(f"{folder}/{{rank}}.json")
+    dist.recv(torch.ones(2), 1, tag=9)
     for handle in (reduced, copied, received):
         handle.wait()
     return trace
@@ -104,8 +110,9 @@ def test_what_is_under_way_is_dumped_with_what_it_waits_for(tmp_path):
     ]
     assert running["awaited"]["rank"] == 1 and running["operator"] == "sum"
     assert done["time_created_ns"] < running["awaited"]["since_ns"] <= time.time_ns()
-    (message,) = trace["multitree"]["groups"]["0"]["messages"]
-    assert (message["kind"], message["rank"], message["tag"]) == ("recv", 1, 8)
+    assert [(each["kind"], each["rank"], each["tag"]) for each in messages_of(trace)] == [
+        *(("recv", 1, 8), ("unexpected", 1, 9))
+    ]
     assert trace["pg_config"]["0"]["ranks"] == "[0, 1]"
 
 
