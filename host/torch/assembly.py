@@ -1,7 +1,9 @@
 """Puts one rank's end of a group together: connections, transports, engine."""
 
 import os
+import threading
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import torch.distributed as dist
@@ -16,16 +18,57 @@ from multitree.host.torch.messages import (
     PostedMessages,
 )
 from multitree.host.torch.options import Options
+from multitree.host.torch.peers.futures import CALLBACKS
 from multitree.host.torch.peers.member import Member
 from multitree.host.torch.peers.rendezvous import GroupTerms, Peers, connect_all
 from multitree.host.torch.shared_memory import SharedMemory, SharedMemoryTransport
 from multitree.topology.algorithms.registry import SIZED
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["assemble"]
+__all__ = ["Lanes", "assemble"]
 
 _LONG = timedelta(days=1)
 _OPTIONS_OF_ALL_RANKS = ("engine", "transport", "reproducible")
+
+
+class Lanes:
+    """A group and, once callbacks of users run collectives, the same ranks once more for these.
+
+    All ranks run callbacks in the same order, but not at the same place among what the program
+    starts: in one order with that, ranks would take one collective for another.
+    """
+
+    def __init__(self, given: Any, chosen: Options) -> None:
+        self._given, self._chosen = given, chosen
+        self._lock = threading.Lock()
+        self.outer = assemble(given, chosen)
+        self.groups = [self.outer]
+
+    def current(self) -> Group:
+        """The group for what the caller starts; in a callback the first one waits for all ranks."""
+        if not CALLBACKS.is_here:
+            return self.outer
+        with self._lock:
+            if len(self.groups) == 1:
+                self.groups.append(self._inner())
+            return self.groups[1]
+
+    def _inner(self) -> Group:
+        given, outer = self._given, self.outer
+        fields = ("group_rank", "group_size", "global_ranks_in_group", "timeout")
+        named = {name: getattr(given, name) for name in fields}
+        named["store"] = dist.PrefixStore("callbacks/", given.store)
+        named["group_id"] = f"{given.group_id}/callbacks"
+        inner = assemble(SimpleNamespace(**named), self._chosen)
+        inner.member.timeout_s = outer.member.timeout_s
+        inner.reports, inner.counts = outer.reports, outer.counts
+        return inner
+
+    def close(self) -> None:
+        """Finish what was submitted, and leave."""
+        # What the program has submitted may have callbacks, which run collectives.
+        for group in self.groups:
+            group.close()
 
 
 def assemble(given: Any, chosen: Options) -> Group:

@@ -14,9 +14,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.torch import BACKEND
-from multitree.host.torch.assembly import assemble
+from multitree.host.torch.assembly import Lanes
 from multitree.host.torch.composed import InvariantSums
-from multitree.host.torch.group import Group
 from multitree.host.torch.options import options_of
 from multitree.host.torch.peers.frames import DEVICES
 from multitree.host.torch.process_group import Collectives
@@ -31,15 +30,16 @@ _GROUPS: weakref.WeakValueDictionary[str, "_ProcessGroup"] = weakref.WeakValueDi
 class _ProcessGroup(Collectives):
     """What both forms of a group have."""
 
-    def _begin(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
-        self.group = group
+    def _begin(self, lanes: Lanes, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+        self._lanes, self.group = lanes, lanes.outer
+        group = lanes.outer
         self.invariant = InvariantSums(group) if is_invariant else None
         self._store = store
         self._timeout_s = group.member.timeout_s = timeout.total_seconds()
         self._name, self._description = group.member.group, ""
         _GROUPS[self._name] = self
         dump_when_failed(self)
-        weakref.finalize(self, _drop, group).atexit = False
+        weakref.finalize(self, _drop, lanes).atexit = False
 
     def check_devices(self) -> None:
         """Raise where PyTorch would use this backend for devices that the user gave to others."""
@@ -91,17 +91,17 @@ class MultiTreeBackend(_ProcessGroup, C10dBackend):
     or from which rank a message came: only a process group of its own is whole.
     """
 
-    def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
-        C10dBackend.__init__(self, group.rank, group.num_ranks)
-        self._begin(group, store, timeout, is_invariant=is_invariant)
+    def __init__(self, lanes: Lanes, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+        C10dBackend.__init__(self, lanes.outer.rank, lanes.outer.num_ranks)
+        self._begin(lanes, store, timeout, is_invariant=is_invariant)
 
 
 class MultiTreeProcessGroup(_ProcessGroup, dist.ProcessGroup):
     """A process group in Python, whose methods PyTorch calls with nothing between."""
 
-    def __init__(self, group: Group, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
-        dist.ProcessGroup.__init__(self, group.rank, group.num_ranks)
-        self._begin(group, store, timeout, is_invariant=is_invariant)
+    def __init__(self, lanes: Lanes, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+        dist.ProcessGroup.__init__(self, lanes.outer.rank, lanes.outer.num_ranks)
+        self._begin(lanes, store, timeout, is_invariant=is_invariant)
         self._is_checked = False
 
     def check_devices(self) -> None:
@@ -210,9 +210,8 @@ def create_group(given: Any, options: object) -> _ProcessGroup:
     """
     is_default = not given.global_ranks_in_group
     chosen = options_of(options, given.group_size, is_default_group=is_default)
-    group = assemble(given, chosen)
     is_invariant = chosen.reproducible == "invariant"
-    arguments = group, given.store, given.timeout
+    arguments = Lanes(given, chosen), given.store, given.timeout
     if _has_other_backends(given):
         return MultiTreeBackend(*arguments, is_invariant=is_invariant)
     made = MultiTreeProcessGroup(*arguments, is_invariant=is_invariant)
@@ -230,27 +229,27 @@ def _has_other_backends(given: Any) -> bool:
     return whole is not None and (bool(whole._device_types) or whole.name() != "custom")
 
 
-def _drop(group: Group) -> None:
+def _drop(lanes: Lanes) -> None:
     """End a group that is referred to no more, once what was submitted has ended."""
     # Whoever drops it does not wait, and a thread cannot be started while the process ends.
     with suppress(RuntimeError):
-        threading.Thread(target=group.close, daemon=True).start()
+        threading.Thread(target=lanes.close, daemon=True).start()
 
 
 def _leave_all() -> None:
     """Say goodbye for every group that still is there; what is under way is lost."""
-    groups = [made.group for made in _GROUPS.values()]
+    groups = list(_GROUPS.values())
+    for member in [member for group in groups for member in group.members]:
+        member.leave(at_once=True)
     for group in groups:
-        group.member.leave(at_once=True)
-    for group in groups:
-        group.close()
+        group.shutdown()
 
 
 def _forget_all() -> None:
     """In a forked process: groups are those of the process that made them."""
     # Copies of sockets, as in a worker that loads data, would keep a dead rank's connections open.
-    for group in list(_GROUPS.values()):
-        for connection in group.group.member.connections.values():
+    for member in [member for group in list(_GROUPS.values()) for member in group.members]:
+        for connection in member.connections.values():
             connection.close_copy()
     _GROUPS.clear()
 

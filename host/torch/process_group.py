@@ -7,11 +7,13 @@ from typing import Any
 import torch
 
 from multitree.host.tensors.invariant import needs_limbs
+from multitree.host.torch.assembly import Lanes
 from multitree.host.torch.collective import CollectiveReport
 from multitree.host.torch.composed import InvariantSums, start_sparse_sum
 from multitree.host.torch.group import Group
 from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
 from multitree.host.torch.peers.handles import Handle
+from multitree.host.torch.peers.member import Member
 from multitree.host.torch.staging import (
     Lists,
     Staged,
@@ -43,6 +45,12 @@ class Collectives:
     group: Group
     invariant: InvariantSums | None
     _timeout_s: float
+    _lanes: Lanes
+
+    @property
+    def _lane(self) -> Group:
+        """The group in whose order a collective runs."""
+        return self._lanes.current()
 
     @property
     def _devices(self) -> tuple[str, ...]:
@@ -52,8 +60,8 @@ class Collectives:
     def _reducer(self, op: str, tensor: torch.Tensor) -> Group | InvariantSums:
         """What reduces: the group, or integer collectives where bits would depend on order."""
         if self.invariant is not None and needs_limbs(op, tensor.dtype):
-            return self.invariant
-        return self.group
+            return InvariantSums(self._lane)
+        return self._lane
 
     def allreduce(self, tensors: Tensors, *more: Any, **named: Any) -> Handle:
         """Reduce elements of all ranks, in place."""
@@ -68,7 +76,7 @@ class Collectives:
         op = operator_of(*arguments)
         parts = listed(tensors)
         if parts[0].layout == torch.sparse_coo:
-            return start_sparse_sum(self.group, parts, op, timeout_of(self._timeout_s, *arguments))
+            return start_sparse_sum(self._lane, parts, op, timeout_of(self._timeout_s, *arguments))
 
         def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
             flat = staged.write(part)
@@ -97,7 +105,7 @@ class Collectives:
         root = root_of(*arguments)
 
         def begin(part: torch.Tensor, staged: Staged, handle: Handle, timeout_s: float) -> None:
-            self.group.broadcast(staged.write(part), root, handle, timeout_s)
+            self._lane.broadcast(staged.write(part), root, handle, timeout_s)
 
         return self._joined(listed(tensors), listed(tensors), begin, arguments)
 
@@ -161,7 +169,7 @@ class Collectives:
                     f"of its input, not {parts[self.group.rank].numel()}"
                 )
             flat = [staged.write(part) for part in parts]
-            self.group.all_gather(flat, staged.read(tensor), handle, timeout_s)
+            self._lane.all_gather(flat, staged.read(tensor), handle, timeout_s)
 
         result = [part for parts, _ in pairs for part in parts]
         return self._joined(pairs, result, begin, (*more, *named.values()))
@@ -178,7 +186,7 @@ class Collectives:
         parts = parts or [flat] * self.group.num_ranks
         handle = Handle([output], after=staged.give_back)
         timeout_s = timeout_of(self._timeout_s, *more, *named.values())
-        self.group.all_gather(parts, staged.read(tensor), handle, timeout_s)
+        self._lane.all_gather(parts, staged.read(tensor), handle, timeout_s)
         return handle
 
     _allgather_base = all_gather_single
@@ -246,7 +254,7 @@ class Collectives:
         handle = Handle([output], after=staged.give_back)
         timeout_s = timeout_of(self._timeout_s, *more, *named.values())
         pairs = dict(enumerate(sends)), dict(enumerate(receives))
-        self.group.exchange("all_to_all", *pairs, handle, timeout_s)
+        self._lane.exchange("all_to_all", *pairs, handle, timeout_s)
         return handle
 
     alltoall_base = all_to_all_single
@@ -255,7 +263,7 @@ class Collectives:
     def barrier(self, *more: Any, **named: Any) -> Handle:
         """Wait until all ranks have come."""
         handle = Handle([])
-        self.group.barrier(handle, timeout_of(self._timeout_s, *more, *named.values()))
+        self._lane.barrier(handle, timeout_of(self._timeout_s, *more, *named.values()))
         return handle
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
@@ -308,7 +316,7 @@ class Collectives:
     ) -> Handle:
         staged = Staged()
         handle = Handle(list(receives.values()), after=staged.give_back)
-        self.group.exchange(
+        self._lane.exchange(
             name,
             {peer: staged.read(tensor) for peer, tensor in sends.items()},
             {peer: staged.write(tensor) for peer, tensor in receives.items()},
@@ -350,19 +358,28 @@ class Collectives:
     @property
     def failure(self) -> FailureRecord | None:
         """Why the group has failed; None if it has not."""
-        return self.group.member.failure
+        found = [member.failure for member in self.members if member.failure is not None]
+        return found[0] if found else None
+
+    @property
+    def members(self) -> list[Member]:
+        """This rank's ends: of the group and, where callbacks run collectives, of that for them."""
+        return [group.member for group in self._lanes.groups]
 
     def abort(self) -> None:
         """End all that is under way with an error, at all ranks."""
-        self.group.member.abort()
+        for member in self.members:
+            member.abort()
 
     def shutdown(self) -> None:
         """Leave the group."""
-        self.group.close()
+        self._lanes.close()
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set how long collectives that begin later may take."""
-        self._timeout_s = self.group.member.timeout_s = timeout.total_seconds()
+        self._timeout_s = timeout.total_seconds()
+        for member in self.members:
+            member.timeout_s = self._timeout_s
 
     _set_default_timeout = set_timeout
 

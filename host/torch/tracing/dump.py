@@ -53,7 +53,7 @@ def dump(path: str | None = None) -> dict[str, Any]:
         If the file cannot be written.
     """
     groups = [group for get in list(_GROUPS.values()) if (group := get()) is not None]
-    trace = _trace_of([(group.group.member, group._description) for group in groups])
+    trace = _trace_of([(m, group._description) for group in groups for m in group.members])
     if path is not None:
         own = str(trace[BACKEND]["rank"])
         content = json.dumps(trace).encode() if path.endswith(".json") else pickle.dumps(trace)

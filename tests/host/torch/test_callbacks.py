@@ -1,5 +1,6 @@
 """Callbacks run in no thread that serves a group; that thread is looked after."""
 
+import math
 import os
 import threading
 from datetime import timedelta
@@ -109,11 +110,20 @@ def trained(rank, num_ranks, hook):
     return torch.cat([weight.detach().reshape(-1) for weight in model.parameters()]).tolist()
 
 
-def test_builtin_hooks_read_a_list_of_tensors_and_train_as_those_in_python():
-    plain, builtin = (run_ranks(trained, 2, hook) for hook in (None, "ALLREDUCE"))
-    assert plain[0] == plain[1] == builtin[0]
-    half, builtin = (run_ranks(trained, 2, hook) for hook in ("fp16", "FP16_COMPRESS"))
-    assert half[0] == builtin[0] != plain[0]
+HOOKS = (None, "ALLREDUCE", "fp16", "FP16_COMPRESS", "powerSGD")
+
+
+def trained_with_all(rank, num_ranks):
+    """Weights by hook."""
+    return [trained(rank, num_ranks, hook) for hook in HOOKS]
+
+
+def test_ddp_trains_with_hooks_that_read_futures_in_c_or_wait_in_callbacks():
+    of_ranks = run_ranks(trained_with_all, 2)
+    plain, built_in, half, built_in_half, compressed = of_ranks[0]
+    assert of_ranks[0] == of_ranks[1]
+    assert plain == built_in and half == built_in_half != plain
+    assert compressed != plain and all(map(math.isfinite, compressed))
 
 
 def bereaved(rank, num_ranks, hook):
@@ -128,7 +138,7 @@ def bereaved(rank, num_ranks, hook):
         return str(error)
 
 
-@pytest.mark.parametrize("hook", [None, "FP16_COMPRESS", "fp16"])
+@pytest.mark.parametrize("hook", [None, "fp16"])
 def test_ddp_raises_and_names_a_rank_that_dies(hook):
     results = start_ranks(bereaved, 2, hook).wait(60, gone=(1,))
     assert "Rank 1 is dead" in results[0]

@@ -112,9 +112,9 @@ def counts():
 
 
 def dropped(rank, num_ranks):
-    """Descriptors and threads that are left of groups that were dropped."""
-    store, before = dist.distributed_c10d._get_default_store(), None
-    for number in range(6):
+    """Descriptors and threads that are left of groups that were dropped, a first one and more."""
+    store, left = dist.distributed_c10d._get_default_store(), []
+    for number in range(5):
         given = SimpleNamespace(
             store=dist.PrefixStore(f"dropped-{number}", store),
             group_rank=rank,
@@ -126,23 +126,15 @@ def dropped(rank, num_ranks):
         made = create_group(given, None)
         work = made.allreduce([torch.ones(4)])
         del made
-        gc.collect()
         work.wait()
         del work
-        before = before or settled(0)
-    return before, settled(before[0])
-
-
-def settled(wanted):
-    """Descriptors and threads, once groups have had time to end."""
-    for _ in range(40):
-        gc.collect()
-        if counts()[0] <= wanted:
-            break
-        time.sleep(0.05)
-    return counts()
+        if number in (0, 4):
+            time.sleep(1.5)  # the watchdog, too, has to let go
+            gc.collect()
+            left.append(counts())
+    return left
 
 
 def test_groups_that_nobody_has_any_more_end_and_give_everything_back():
     for before, after in run_ranks(dropped, 2):
-        assert after == before
+        assert after[0] <= before[0] and after[1] <= before[1]
