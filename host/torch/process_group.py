@@ -12,7 +12,7 @@ from multitree.host.torch.collective import CollectiveReport
 from multitree.host.torch.composed import InvariantSums, start_sparse_sum
 from multitree.host.torch.group import Group
 from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
-from multitree.host.torch.peers.handles import Handle
+from multitree.host.torch.peers.handles import Handle, all_of
 from multitree.host.torch.peers.member import Member
 from multitree.host.torch.staging import (
     Lists,
@@ -149,7 +149,7 @@ class Collectives:
         """Several of these."""
         pairs = zip(listed(outputs), listed(inputs), strict=True)
         handles = [self.reduce_scatter_single(*pair, *more, **named) for pair in pairs]
-        return _all_of(handles, listed(outputs))
+        return all_of(handles, listed(outputs))
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
@@ -204,7 +204,7 @@ class Collectives:
         """Several all-gathers into one tensor each."""
         pairs = zip(listed(outputs), listed(inputs), strict=True)
         handles = [self.all_gather_single(*pair, *more, **named) for pair in pairs]
-        return _all_of(handles, listed(outputs))
+        return all_of(handles, listed(outputs))
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -341,7 +341,7 @@ class Collectives:
             handle = Handle(list(result), after=staged.give_back)
             begin(item, staged, handle, timeout_s)
             handles.append(handle)
-        return _all_of(handles, result)
+        return all_of(handles, result)
 
     # The group as a whole.
 
@@ -382,21 +382,3 @@ class Collectives:
             member.timeout_s = self._timeout_s
 
     _set_default_timeout = set_timeout
-
-
-def _all_of(handles: list[Handle], result: Sequence[torch.Tensor]) -> Handle:
-    """One handle that ends with the last of several; they run in order."""
-    if len(handles) == 1:
-        return handles[0]
-    whole = Handle(list(result))
-    left = len(handles)
-
-    def done(error: BaseException | None) -> None:
-        nonlocal left
-        left -= 1
-        if error is not None or left == 0:
-            whole.finish(error)
-
-    for handle in handles:
-        handle.when_done(done)
-    return whole

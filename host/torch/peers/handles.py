@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -16,7 +16,7 @@ from multitree.host.torch.peers.frames import Fingerprint
 from multitree.host.torch.peers.futures import CALLBACKS, CollectiveFuture, list_future
 from multitree.host.torch.peers.progress import Steps
 
-__all__ = ["CollectiveLog", "Handle", "QueuedCollective"]
+__all__ = ["CollectiveLog", "Handle", "QueuedCollective", "all_of"]
 
 _KEPT_COLLECTIVES = 8
 
@@ -152,6 +152,24 @@ class Handle(dist._Work):
         return self._source
 
     _source_rank = source_rank
+
+
+def all_of(handles: list[Handle], result: Sequence[torch.Tensor]) -> Handle:
+    """One handle that ends with the last of several; they run in order."""
+    if len(handles) == 1:
+        return handles[0]
+    whole = Handle(list(result))
+    left = len(handles)
+
+    def done(error: BaseException | None) -> None:
+        nonlocal left
+        left -= 1
+        if error is not None or left == 0:
+            whole.finish(error)
+
+    for handle in handles:
+        handle.when_done(done)
+    return whole
 
 
 @dataclass(eq=False)
