@@ -66,9 +66,11 @@ class Lanes:
 
     def close(self) -> None:
         """Finish what was submitted, and leave."""
+        self.outer.close()
         # What the program has submitted may have callbacks, which run collectives.
-        for group in self.groups:
-            group.close()
+        CALLBACKS.wait()
+        for inner in self.groups[1:]:
+            inner.close()
 
 
 def assemble(given: Any, chosen: Options) -> Group:

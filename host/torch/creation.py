@@ -39,13 +39,15 @@ class _ProcessGroup(Collectives):
         self._name, self._description = group.member.group, ""
         _GROUPS[self._name] = self
         dump_when_failed(self)
-        weakref.finalize(self, _drop, lanes).atexit = False
+        self._dropped = weakref.finalize(self, _drop, lanes)
+        self._dropped.atexit = False
 
     def check_devices(self) -> None:
         """Raise where PyTorch would use this backend for devices that the user gave to others."""
 
     def shutdown(self) -> None:
         """Finish what was submitted, and leave the group."""
+        self._dropped.detach()
         super().shutdown()
         if _GROUPS.get(self.group.member.group) is self:
             del _GROUPS[self.group.member.group]

@@ -46,6 +46,14 @@ class Callbacks:
                 self._start()
             self._changed.notify_all()
 
+    def wait(self) -> None:
+        """Wait for the callbacks that were handed in so far, as long as they do not block."""
+        if not self.is_busy or self.is_here:
+            return
+        reached = threading.Event()
+        self.submit(reached.set)
+        reached.wait()
+
     @property
     def is_busy(self) -> bool:
         """Whether a callback runs or waits."""

@@ -388,7 +388,15 @@ class Member:
         self.mailbox.drop_unmatched(error)
 
         def steps() -> Steps[None]:
-            while self.progress.has_tasks or self.mailbox.has_messages:
+            while self.failure is None and (self.progress.has_tasks or self.mailbox.has_messages):
                 yield Waiting(self.rank)
 
-        self.progress.spawn(Task(steps(), lambda error: self.progress.stop()))
+        # Collectives have time-outs; what a rank that is stopped does not take has none.
+        self.progress.spawn(
+            Task(
+                steps(),
+                lambda error: self.progress.stop(),
+                deadline=monotonic() + self.timeout_s,
+                when_late=lambda task: None if self.progress.current else self.progress.stop(),
+            )
+        )

@@ -111,6 +111,44 @@ def counts():
     return len(os.listdir("/proc/self/fd")), threading.active_count()
 
 
+def flooded(rank, num_ranks):
+    """A rank that is sent more than it takes, and one that ends all the same."""
+    dist.barrier()
+    store, go = dist.distributed_c10d._get_default_store(), threading.Event()
+    if rank == 1:
+        group_of().group.member.progress.call(go.wait)
+        store.wait(["ended"])
+        go.set()
+        return None
+    group_of().set_timeout(timedelta(seconds=1))
+    short = torch.zeros(8000)
+    sent = [dist.isend(short, 1) for _ in range(400)]
+    dist.destroy_process_group()
+    store.set("ended", "")
+    return sum(not work.is_success() for work in sent)
+
+
+def test_a_rank_ends_though_another_one_takes_nothing():
+    assert run_ranks(flooded, 2)[0] > 0
+
+
+def chained(rank, num_ranks):
+    """Callbacks of what was submitted run to their ends, with the collectives that they start."""
+    tensor, ran = torch.ones(3), []
+
+    def again(done):
+        dist.all_reduce(tensor)
+        ran.append(tensor.tolist())
+
+    dist.all_reduce(torch.ones(5), async_op=True).get_future().then(again)
+    dist.destroy_process_group()
+    return ran
+
+
+def test_a_group_ends_behind_the_callbacks_of_what_was_submitted():
+    assert run_ranks(chained, 2) == [[[2.0] * 3]] * 2
+
+
 def dropped(rank, num_ranks):
     """Descriptors and threads that are left of groups that were dropped, a first one and more."""
     store, left = dist.distributed_c10d._get_default_store(), []
