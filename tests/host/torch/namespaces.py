@@ -1,4 +1,4 @@
-"""Hosts for tests: network namespaces of this machine, joined by a pair of interfaces."""
+"""Hosts for tests: network namespaces of this machine, joined by interfaces."""
 
 import ctypes
 import os
