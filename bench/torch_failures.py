@@ -1,4 +1,4 @@
-"""Kills or stops a rank, many times: others go on, or the job begins again."""
+"""Kills or stops a rank, many times: others go on, or the job begins again.
 
 ``python bench/torch_failures.py [--runs 100] [--seed 1] [--kinds lost,restart] [--json]``. Exit
 status 1 if a run was not as it should be. A run, of the kinds in turn, is one of
