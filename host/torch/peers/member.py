@@ -11,8 +11,9 @@ from multitree.host.torch.peers.failures import CollectiveError, FailureRecord, 
 from multitree.host.torch.peers.flight import Flight, Message
 from multitree.host.torch.peers.frames import Frame, FrameKind
 from multitree.host.torch.peers.handles import CollectiveLog, Handle, QueuedCollective
-from multitree.host.torch.peers.mailbox import USERS, Mailbox, Receive
+from multitree.host.torch.peers.mailbox import Mailbox
 from multitree.host.torch.peers.progress import Progress, Steps, Task, Waiting
+from multitree.host.torch.peers.user_messages import UserMessages
 from multitree.host.torch.peers.watchdog import WATCHDOG
 
 __all__ = ["Member"]
@@ -71,6 +72,7 @@ class Member:
             self._failed,
             self.mailbox.leave,
         )
+        self._messages = UserMessages(self.mailbox, self._watch, self.progress)
         self.timeout_s = _LONGEST_S
         """How long what this rank has begun may take, where no time is given; set by its group."""
         self._open: set[Handle] = set()
@@ -122,23 +124,19 @@ class Member:
         with self._lock:
             self._check_open("send")
             handle.entry = self.flight.add(Message("send", peer, tag, len(memory)), timeout_s)
-            self._call(handle, lambda: self._send(peer, tag, memory, handle, timeout_s))
+            self._call(handle, lambda: self._messages.send(peer, tag, memory, handle, timeout_s))
 
     def receive(
         self, source: int | None, tag: int, memory: memoryview, handle: Handle, timeout_s: float
     ) -> None:
         """Post a receive of users, which fails alone if no message comes in time."""
 
-        def done(error: Exception | None) -> None:
-            named = -1 if post.source is None else post.source
-            handle.finish(self._named(error, named), source=named)
-
-        post = Receive(source, USERS, tag, memory, done)
+        post = self._messages.receive_of(source, tag, memory, handle)
         with self._lock:
             self._check_open("recv")
             message = Message("recv", source, tag, len(memory))
             handle.entry = self.flight.add(message, timeout_s)
-            self._call(handle, lambda: self._post(post, handle, timeout_s))
+            self._call(handle, lambda: self._messages.post(post, handle, timeout_s))
 
     def abort(self) -> None:
         """Fail everything under way, here and at the other ranks."""
@@ -269,73 +267,6 @@ class Member:
         ]:
             self._awaited_by.remove((peer, wanted))
             self.connections[peer].send(Frame(FrameKind.DONE, sequence=wanted))
-
-    def _send(
-        self, peer: int, tag: int, memory: memoryview, handle: Handle, timeout_s: float
-    ) -> None:
-        if self.failure is not None:
-            handle.finish(CollectiveError(self.failure))
-            return
-
-        def done(error: Exception | None) -> None:
-            handle.finish(self._named(error, peer))
-
-        self.mailbox.send(peer, USERS, tag, memory, done)
-
-        def late(task: Task) -> None:
-            self.mailbox.withdraw_send(peer, done)
-            handle.finish(
-                RuntimeError(
-                    f"Send to rank {self._watch.global_rank(peer)} with tag {tag} must end within "
-                    f"{timeout_s} s, but was not taken: timed out"
-                )
-            )
-
-        self._until_done(handle, Waiting(peer), timeout_s, late)
-
-    def _post(self, post: Receive, handle: Handle, timeout_s: float) -> None:
-        if self.failure is not None:
-            handle.finish(CollectiveError(self.failure))
-            return
-        self.mailbox.receive(post)
-
-        def late(task: Task) -> None:
-            self.mailbox.withdraw(post)
-            source = post.source
-            whom = "any rank" if source is None else f"rank {self._watch.global_rank(source)}"
-            handle.finish(
-                RuntimeError(
-                    f"Receive from {whom} with tag {post.tag} must end within {timeout_s} s, "
-                    "but no message came: timed out"
-                )
-            )
-
-        source = -1 if post.source is None else post.source
-        self._until_done(handle, Waiting(source), timeout_s, late)
-
-    def _named(self, error: Exception | None, peer: int) -> Exception | None:
-        """An error of a connection as the failure of the rank at its other end."""
-        if not isinstance(error, OSError):
-            return error
-        if peer < 0:
-            return RuntimeError("Some rank must be there to send, but all have left the group")
-        return CollectiveError(
-            self._watch.record(self._watch.ended.get(peer, "left"), Waiting(peer))
-        )
-
-    def _until_done(
-        self, handle: Handle, waiting: Waiting, timeout_s: float, late: Callable[[Task], None]
-    ) -> None:
-        """Watch the time of a message."""
-
-        def steps() -> Steps[None]:
-            while not handle.is_completed():
-                yield waiting
-
-        if not handle.is_completed():
-            deadline = monotonic() + timeout_s
-            task = Task(steps(), lambda error: None, deadline=deadline, when_late=late)
-            self.progress.spawn(task)
 
     def _place(self, peer: int, frame: Frame) -> memoryview:
         if frame.kind in (FrameKind.EAGER, FrameKind.DATA):
