@@ -1,6 +1,6 @@
 """Kills or stops a rank, many times: others go on, or the job begins again.
 
-``python bench/torch_failures.py [--runs 100] [--seed 1] [--kinds lost,restart] [--json]``. Exit
+``python bench/torch_failures.py [--runs 100] [--seed 1] [--kinds lost,restart,...] [--json]``. Exit
 status 1 if a run was not as it should be. A run, of the kinds in turn, is one of
 
 - lost: four processes with a store that is in none of them, of which one is killed (SIGKILL) or
@@ -9,7 +9,11 @@ status 1 if a run was not as it should be. A run, of the kinds in turn, is one o
   then do an all-reduce in a group of those that are left;
 - restart: `torchrun --max-restarts 1` of two or four processes, with its static or its standalone
   rendezvous, of which one is killed after a drawn time while groups are made or all-reduces run.
-  The second attempt has to end well.
+  The second attempt has to end well;
+- callbacks: as lost, while callbacks of all ranks wait for collectives of their own group;
+- leaving: a rank submits collectives and sends, and destroys its group before the others have come:
+  all of it has to arrive, and a receive for more has to fail at once;
+- untaken: a message is not taken in time. A long one has to fail alone and be withdrawn.
 """
 
 import os
@@ -28,6 +32,7 @@ import _ranks
 import torch
 import torch.distributed as dist
 from _bench import Row, ended, listed, options, refuse
+from _torch_endings import callbacks, leaving, untaken
 
 from multitree.host.torch.peers.failures import ANSWER_S
 from multitree.torch import CollectiveError
@@ -163,7 +168,13 @@ def restart(seed: int, turn: int) -> Row:
     }
 
 
-KINDS = {"lost": lost, "restart": restart}
+KINDS = {
+    "lost": lost,
+    "restart": restart,
+    "callbacks": callbacks,
+    "leaving": leaving,
+    "untaken": untaken,
+}
 
 
 def main() -> int:

@@ -5,7 +5,9 @@
 `failures` finds the rank for which a group fails, `flight` keeps what is under way for those who
 look, and a `member` puts all this together.
 
-Threads: `progress.Progress` owns those of a group. One reads, writes and calls back; what blocks
-runs in its helper. Users' threads enter by a `member.Member`, and leave in `handles.Handle.wait`.
-Besides, a failure is written to the store in a thread that ends with that.
+Threads: `progress.Progress` owns those of a group. One reads, writes and ends what was begun; what
+blocks runs in its helper. Users' threads enter by a `member.Member`, and leave in
+`handles.Handle.wait`. Those of a process: `futures.CALLBACKS` runs what users hang on Futures, and
+`watchdog.WATCHDOG` fails a group whose own thread does not turn. Besides, a failure is written to
+the store in a thread that ends with that.
 """
