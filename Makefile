@@ -6,9 +6,12 @@ SPEC   ?= torus:4x4
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMPS := $(VENV)/stamps
+# Libraries that train hold back releases of others: they have an environment of their own.
+CLIENTS := $(VENV)/clients
 # Measurements that have a target of their own, or need a package that is no dependency.
 LONG   := bench/synthesis.py bench/asic.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
-  bench/figures.py bench/rtl_points.py bench/scale_sim.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py
+  bench/figures.py bench/rtl_points.py bench/scale_sim.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py \
+  bench/torch_clients.py
 # Figures whose pictures docs/evaluation.md shows.
 EVALUATION := bandwidth packets weak-scaling strong-scaling training training-overlap table-size baselines sensitivity
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.
@@ -22,7 +25,7 @@ PARALLEL := --numprocesses auto --dist loadfile --max-worker-restart 0
 .SECONDARY:
 .DEFAULT_GOAL := help
 .PHONY: help demo verilog cocotb bench baselines auto evaluation synth asic figures check-figures test test-ci test-all install-all formal \
-  formal-mutants coverage fault-campaign torch-suite mutation docs lint clean python compiler icarus chromium opensta
+  formal-mutants coverage fault-campaign torch-suite clients mutation docs lint clean python compiler icarus chromium opensta
 
 help: # list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*# \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -68,6 +71,9 @@ check-figures: compiler $(STAMPS)/test $(STAMPS)/torch # run those again that ta
 
 torch-suite: $(STAMPS)/test $(STAMPS)/torch # PyTorch's own tests of torch.distributed, on gloo and on multitree; minutes
 	@$(BIN)/python bench/torch_suite.py
+
+clients: $(STAMPS)/clients # accelerate, Lightning, transformers, FSDP and others on gloo and on multitree; half an hour
+	@$(CLIENTS)/bin/python bench/torch_clients.py $(OPTIONS)
 
 fault-campaign: compiler $(STAMPS)/sim # 10 000 runs with faults on purpose: exact, or a named fault
 	@$(BIN)/python bench/fault_campaign.py --runs 10000
@@ -153,6 +159,12 @@ $(STAMPS)/core: pyproject.toml | $(STAMPS)/venv
 $(STAMPS)/torch: pyproject.toml | $(STAMPS)/venv
 	@echo "Installing MultiTree and PyTorch into $(VENV) ..."
 	@$(BIN)/python -m pip install --quiet --editable '.[torch]' torch==2.13.0
+	@touch $@
+
+$(STAMPS)/clients: pyproject.toml | $(STAMPS)/venv
+	@echo "Installing MultiTree, PyTorch and libraries that train into $(CLIENTS) ..."
+	@$(PYTHON) -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -m pip install --quiet --editable '.[clients]' torch==2.13.0
 	@touch $@
 
 $(STAMPS)/%: pyproject.toml | $(STAMPS)/venv
