@@ -170,9 +170,7 @@ def _gloo(store: Any, rank: int, num_ranks: int, timeout: timedelta, address: st
         if interfaces
         else [device(hostname=address)]
     )
-    gloo = dist.ProcessGroupGloo(store, rank, num_ranks, options)
-    gloo.set_timeout(_LONG)
-    return gloo
+    return dist.ProcessGroupGloo(store, rank, num_ranks, options)
 
 
 def _planner_of(topology: Topology, algorithm: str) -> Planner:

@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from time import monotonic
 from typing import Any, Protocol
 
@@ -25,6 +26,9 @@ __all__ = [
     "PointToPoint",
     "PostedMessages",
 ]
+
+# The time of a group ends what waits, and finds out for whom; gloo's own must come behind.
+_LONGEST = timedelta(days=1)
 
 Addressed = tuple[torch.Tensor, int]
 """Memory, and the rank at the other end."""
@@ -252,7 +256,7 @@ class PostedMessages:
     def receive(self, action: Action, waits_for: Callable[[Action], None]) -> None:
         """Wait for a message."""
         waits_for(action)
-        self._receives.pop(action).wait()
+        self._receives.pop(action).wait(_LONGEST)
 
     def send(self, action: Action, memory: torch.Tensor) -> None:
         """Begin to send a message."""
@@ -263,7 +267,7 @@ class PostedMessages:
         """Wait until all was sent."""
         for action, _, work in self._sends:
             waits_for(action)
-            work.wait()
+            work.wait(_LONGEST)
         self._sends = []
 
     def close(self) -> None:

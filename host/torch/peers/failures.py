@@ -165,6 +165,11 @@ def find_culprit(
         waiting = Waiting(status.peer, status.flow, status.step)
 
 
+def _said(value: object) -> str:
+    """A field of a fingerprint in a sentence."""
+    return value.hex() if isinstance(value, bytes) else repr(value)
+
+
 class Watch:
     """Finds the rank for which a group fails; used by the thread of the group.
 
@@ -227,7 +232,8 @@ class Watch:
         elif frame.fingerprint != queued.packed:
             theirs, ours = Fingerprint.unpacked(frame.fingerprint), queued.fingerprint
             detail = "ranks must agree, but " + "; ".join(
-                f"{name} is {getattr(theirs, name)!r} there and {getattr(ours, name)!r} here"
+                f"{name} is {_said(getattr(theirs, name))} there and "
+                f"{_said(getattr(ours, name))} here"
                 for name in Fingerprint._fields
                 if getattr(theirs, name) != getattr(ours, name)
             )
