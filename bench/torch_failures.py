@@ -44,8 +44,7 @@ SLACK_S = 5.0
 SIZES = (100, 10_000, 1_000_000)
 # Of a job that begins again: ranks and rendezvous.
 JOBS = ((2, "static"), (2, "standalone"), (4, "static"), (4, "standalone"))
-# Groups are there after about half of it.
-LONGEST_DELAY_S = 1.0
+MOMENTS = {"making": 1.0, "made": 0.3}  # longest delay from there on, in seconds
 RESTARTED_S = 120.0
 
 
@@ -126,7 +125,8 @@ def lost(seed: int, turn: int) -> Row:
 def restart(seed: int, turn: int) -> Row:
     drawn = random.Random(seed)
     num_ranks, how = JOBS[turn % len(JOBS)]
-    victim, delay_s = drawn.randrange(num_ranks), drawn.uniform(0, LONGEST_DELAY_S)
+    victim, moment = drawn.randrange(num_ranks), drawn.choice([*MOMENTS])
+    delay_s = drawn.uniform(0, MOMENTS[moment])
     transport = drawn.choice(["auto", "gloo"])
     rendezvous = ["--standalone"]
     if how == "static":
@@ -138,8 +138,8 @@ def restart(seed: int, turn: int) -> Row:
     command = [sys.executable, *launcher, f"--nproc-per-node={num_ranks}", str(script)]
     problems, begin = [], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        given = {"VICTIM": victim, "DELAY_S": delay_s, "FOLDER": folder}
-        given |= {"MULTITREE_TRANSPORT": transport, "OMP_NUM_THREADS": 1}
+        given = {"VICTIM": victim, "MOMENT": moment, "DELAY_S": delay_s}
+        given |= {"FOLDER": folder, "MULTITREE_TRANSPORT": transport, "OMP_NUM_THREADS": 1}
         environment = os.environ | {name: str(value) for name, value in given.items()}
         with subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -161,6 +161,7 @@ def restart(seed: int, turn: int) -> Row:
         "seed": seed,
         "how": f"{how}, {num_ranks} ranks",
         "rank": victim,
+        "moment": moment,
         "delay_s": delay_s,
         "transport": transport,
         "seconds": time.monotonic() - begin,
