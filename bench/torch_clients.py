@@ -206,7 +206,9 @@ def reason_of(output: str, status: int | None, limit_s: float) -> str:
     found = [match[1] for match in map(ERROR.match, lines) if match]
     causes = [text for text in found if not NOT_A_CAUSE.search(text) and "Warning" not in text]
     if status is None:
-        where = [line.strip() for line in lines if line.startswith("  File ")][:3]
+        # The last call of each thread, as faulthandler writes it.
+        threads = [n for n, line in enumerate(lines[:-1]) if line.startswith("Thread 0x")]
+        where = list(dict.fromkeys(lines[n + 1].strip() for n in threads))[:6]
         return "; ".join([f"{NO_END} {limit_s:g} s", *causes[:1], *where])
     return causes[0] if causes else "\n".join(lines[-3:])
 

@@ -78,9 +78,8 @@ torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
 """
     assert clients.reason_of(output, 1, 9) == "a.b.CollectiveError: Rank 1 is dead"
     assert clients.reason_of("one\ntwo", 1, 9) == "one\ntwo"
-    assert clients.reason_of('  File "a.py", line 1\n', None, 9) == (
-        'did not end within 9 s; File "a.py", line 1'
-    )
+    hung = 'Thread 0x1 (most recent call first):\n  File "a.py", line 1 in wait\n  File "b.py"'
+    assert clients.reason_of(hung, None, 9) == 'did not end within 9 s; File "a.py", line 1 in wait'
 
 
 def test_every_client_is_a_program_of_the_folder(clients):
