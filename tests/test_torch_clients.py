@@ -62,6 +62,7 @@ def test_numbers_of_a_run_that_failed_are_not_compared(clients, ran):
         ({"fails": {"multitree": "no"}}, "fail", "oh no", True),
         ({"fails": {"multitree": "no"}}, "fail", "else", False),
         ({"fails": {"gloo": "no"}}, "fail", "no", False),
+        ({"is_open": True}, "fail", "no", True),
     ],
 )
 def test_a_client_ends_as_its_row_says(clients, ran, how, outcome, reason, expected):
