@@ -20,8 +20,9 @@ from multitree.host.torch.messages import (
 from multitree.host.torch.options import Options
 from multitree.host.torch.peers.futures import CALLBACKS
 from multitree.host.torch.peers.member import Member
+from multitree.host.torch.peers.memory import SharedMemory
 from multitree.host.torch.peers.rendezvous import GroupTerms, Peers, connect_all
-from multitree.host.torch.shared_memory import SharedMemory, SharedMemoryTransport
+from multitree.host.torch.shared_memory import SharedMemoryTransport
 from multitree.topology.algorithms.registry import SIZED
 from multitree.topology.networks.topology import Topology
 
@@ -141,8 +142,8 @@ def _transports_of(
     transports: dict[str, Transport] = {}
     # This backend's own timeouts end what waits, and find out for whom; others' come behind.
     if is_local:
-        memory = SharedMemory(rank, connections)
-        member.announced, member.mark_done = memory.take, memory.mark_done
+        memory = member.mailbox.shared = SharedMemory(rank, connections)
+        member.announced, member.asked = memory.take, memory.answer
         transports["cpu"] = SharedMemoryTransport(rank, connections, memory, ready)
     else:
         store = dist.PrefixStore(f"gloo/{peers.attempt}/", given.store)

@@ -1,7 +1,7 @@
 """A collective: what it carries, and how a rank runs its part over a transport."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -15,6 +15,7 @@ from multitree.host.torch.peers.progress import Steps
 from multitree.topology.collectives import DTYPES, Op
 
 __all__ = [
+    "ROUND_SHIFT",
     "Collective",
     "CollectiveReport",
     "Flows",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 _HARDWARE_OPERATORS = ("none", "sum", "max", "average")
+
+ROUND_SHIFT = 32
+"""Bits of the `offset` of READY frames, above which is the number of the round."""
 
 Slices = list[torch.Tensor]
 
@@ -58,6 +62,7 @@ class Run:
     flows: Flows
     op: str  # one of `OPERATORS`, or "none" where nothing is added
     num_ranks: int
+    round: int = 0  # number of the part of the collective that this is
 
 
 class Transport(Protocol):
@@ -65,11 +70,14 @@ class Transport(Protocol):
 
     name: str
 
+    def rounds(self, run: Run) -> Iterable[Run]:
+        """The parts of a collective that run one after another, if not all of it at once."""
+
     def begin(self, run: Run) -> Steps[None]:
-        """Get ready for a collective: memory, receives."""
+        """Get ready for a round: memory, receives."""
 
     def advance(self, actions: Steps[None]) -> Steps[None]:
-        """Run the actions of a collective that has begun."""
+        """Run the actions of a round that has begun."""
 
     def accumulator(self, run: Run, action: Action) -> Slices:
         """Memory for a sum that is sent on."""
@@ -94,8 +102,9 @@ def run_program(run: Run, transport: Transport) -> Steps[None]:
     schedule. NaN are made canonical, and averages divided, at the root alone, before the
     result is copied.
     """
-    yield from transport.begin(run)
-    yield from transport.advance(_actions(run, transport))
+    for part in transport.rounds(run):
+        yield from transport.begin(part)
+        yield from transport.advance(_actions(part, transport))
 
 
 def _actions(run: Run, transport: Transport) -> Steps[None]:
@@ -158,7 +167,7 @@ class ReadyFrames:
     """READY frames, by collective; those of later ones are kept until these begin."""
 
     def __init__(self) -> None:
-        self._frames: dict[int, dict[tuple[int, int, int], Frame]] = defaultdict(dict)
+        self._frames: dict[int, dict[tuple[int, int, int, int], Frame]] = defaultdict(dict)
 
     def begin(self, sequence: int) -> None:
         """Start a collective: frames of older ones are forgotten."""
@@ -167,11 +176,13 @@ class ReadyFrames:
 
     def add(self, peer: int, frame: Frame) -> None:
         """Keep a frame."""
-        self._frames[frame.sequence][peer, frame.channel, frame.index] = frame
+        key = peer, frame.channel, frame.index, frame.offset >> ROUND_SHIFT
+        self._frames[frame.sequence][key] = frame
 
     def find(self, run: Run, action: Action) -> Frame | None:
         """The frame that an action waits for, if it is there."""
-        return self._frames[run.sequence].get((action.peer, action.op, action.flow))
+        key = action.peer, action.op, action.flow, run.round
+        return self._frames[run.sequence].get(key)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,10 @@ class MessageTransport:
         self._scratch = _Scratch()
         self._waiting = Waiting(-1)
 
+    def rounds(self, run: Run) -> list[Run]:
+        """All of it at once."""
+        return [run]
+
     def begin(self, run: Run) -> Steps[None]:
         """Agree with the others, then post every receive."""
         self._ready.begin(run.sequence)

@@ -80,9 +80,9 @@ class FrameKind(IntEnum):
     DATA = 4
     """Payload of a long message follows."""
     MEMORY = 5
-    """New shared memory; its descriptor is attached."""
+    """The sender's shared memory; its descriptor is attached."""
     AWAIT = 6
-    """The receiver is asked to answer once it has done a collective."""
+    """The receiver is asked to answer once it has done so many rounds of collectives."""
     DONE = 7
     """The answer to AWAIT."""
     ASK = 8
@@ -95,6 +95,8 @@ class FrameKind(IntEnum):
     """The sender leaves the group on purpose: it begins nothing more."""
     WITHDRAWN = 12
     """A long message that was announced will not be sent."""
+    PLACED = 13
+    """A long message lies in the sender's shared memory."""
 
 
 class Fingerprint(NamedTuple):
@@ -148,7 +150,8 @@ class Frame:
     channel: int = 0  # 0 for messages of users, 1 for those of collectives; of a READY its op
     index: int = 0  # flow of a READY; number of a long message
     sequence: int = 0  # number of the collective, or the tag of a message
-    offset: int = 0  # of a READY, where its chunk begins in the slot of the rank `length`
+    offset: int = 0  # of a READY, its round, and where its chunk lies at the rank `length`;
+    # of a PLACED, where the message lies
     # bytes of payload that follow; of a REQUEST, that will follow DATA; of a READY, the rank in
     # whose memory the chunk lies
     length: int = 0

@@ -1,9 +1,10 @@
 """Messages between two ranks, matched by source, channel and tag."""
 
 import itertools
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -11,6 +12,7 @@ from multitree.host.tensors.operators import ADDED_DTYPES
 from multitree.host.torch.peers.connections import Connection
 from multitree.host.torch.peers.flight import Message
 from multitree.host.torch.peers.frames import NO_FINGERPRINT, Frame, FrameKind
+from multitree.host.torch.peers.memory import SharedMemory
 from multitree.host.torch.peers.progress import Steps, Waiting
 
 __all__ = [
@@ -69,14 +71,16 @@ class Mailbox:
 
     Messages of at most `EAGER_BYTES` are sent at once. For longer ones the receiver is asked first,
     so that it never stores what no receive was posted for, and the payload is written where it
-    belongs.
+    belongs. Where ranks share memory, a message that has room there is left in it instead.
     """
 
     def __init__(self, rank: int, connections: dict[int, Connection]) -> None:
         self._rank = rank
         self._connections = connections
-        self._posted: dict[tuple[int, int], deque[Receive]] = defaultdict(deque)
-        self._unexpected: dict[tuple[int, int], deque[_Unexpected]] = defaultdict(deque)
+        self.shared: SharedMemory | None = None
+        # By channel and tag. Both have no empty queues: there may be a tag for each message.
+        self._posted: dict[tuple[int, int], deque[Receive]] = {}
+        self._unexpected: dict[tuple[int, int], deque[_Unexpected]] = {}
         self._arriving: dict[int, Receive] = {}
         self._cleared: dict[tuple[int, int], Receive] = {}
         self._long: dict[int, _LongSend] = {}
@@ -106,6 +110,11 @@ class Mailbox:
             frame = Frame(FrameKind.EAGER, channel, 0, tag, 0, length, fingerprint)
             connection.send(frame, memory, when_sent=when_done)
             return
+        place = None if self.shared is None else self.shared.put(memory)
+        if place is not None:
+            frame = Frame(FrameKind.PLACED, channel, 0, tag, place, length, fingerprint)
+            connection.send(frame, when_sent=when_done)
+            return
         number = next(self._numbers) & 0x7FFFFFFF  # a frame's index is an int32
         self._long[number] = _LongSend(peer, channel, memory, when_done)
         connection.send(Frame(FrameKind.REQUEST, channel, number, tag, 0, length, fingerprint))
@@ -113,9 +122,9 @@ class Mailbox:
     def receive(self, receive: Receive) -> None:
         """Post a receive: the first message that fits ends it."""
         key = receive.channel, receive.tag
-        for waiting in self._unexpected[key]:
+        for waiting in self._unexpected.get(key, ()):
             if receive.source in (None, waiting.peer):
-                self._unexpected[key].remove(waiting)
+                _remove(self._unexpected, key, waiting)
                 self._take(receive, waiting)
                 return
         source = receive.source
@@ -123,7 +132,7 @@ class Mailbox:
         if others and all(self._is_gone(peer, receive.channel) for peer in others):
             receive.when_done(ConnectionResetError(f"Rank {source} must be connected, but is gone"))
             return
-        self._posted[key].append(receive)
+        self._posted.setdefault(key, deque()).append(receive)
 
     def unexpected(self) -> list[Message]:
         """Messages of users that no receive was posted for; from any thread."""
@@ -140,9 +149,9 @@ class Mailbox:
 
     def withdraw(self, receive: Receive) -> None:
         """Forget a receive that was posted and has not been matched."""
-        posted = self._posted[receive.channel, receive.tag]
-        if receive in posted:
-            posted.remove(receive)
+        key = receive.channel, receive.tag
+        if receive in self._posted.get(key, ()):
+            _remove(self._posted, key, receive)
 
     def withdraw_send(self, peer: int, when_done: Callable[[Exception | None], None]) -> None:
         """Give up a send: its memory may change from now on, and its receiver learns of it."""
@@ -168,8 +177,8 @@ class Mailbox:
     def _forget_requests(self, is_meant: Callable[[_Unexpected], bool]) -> None:
         """Forget long messages that were announced."""
         for key, waiting in list(self._unexpected.items()):
-            kept = deque(w for w in waiting if w.frame.kind != FrameKind.REQUEST or not is_meant(w))
-            self._unexpected[key] = kept
+            for meant in [w for w in waiting if w.frame.kind == FrameKind.REQUEST and is_meant(w)]:
+                _remove(self._unexpected, key, meant)
 
     def place(self, peer: int, frame: Frame) -> memoryview:
         """Memory for the payload of a frame that has begun to arrive."""
@@ -185,7 +194,7 @@ class Mailbox:
         return receive.memory
 
     def handle(self, peer: int, frame: Frame, payload: memoryview | None) -> None:
-        """Take a frame of a message: EAGER, REQUEST, CLEAR, DATA or WITHDRAWN."""
+        """Take a frame of a message: EAGER, PLACED, REQUEST, CLEAR, DATA or WITHDRAWN."""
         if frame.kind == FrameKind.CLEAR:
             self._send_long(frame)
         elif frame.kind == FrameKind.WITHDRAWN:
@@ -201,7 +210,8 @@ class Mailbox:
         receive = self._match(peer, frame)
         if receive is None:
             kept = memoryview(bytes(payload or b""))
-            self._unexpected[frame.channel, frame.sequence].append(_Unexpected(peer, frame, kept))
+            waiting = self._unexpected.setdefault((frame.channel, frame.sequence), deque())
+            waiting.append(_Unexpected(peer, frame, kept))
         else:
             self._take(receive, _Unexpected(peer, frame, payload or memoryview(b"")))
 
@@ -225,9 +235,9 @@ class Mailbox:
                 sent.when_done(error)
 
     def _end_posted(self, error: Exception, is_meant: Callable[[Receive], bool]) -> None:
-        for posted in list(self._posted.values()):
+        for key, posted in list(self._posted.items()):
             for receive in [r for r in posted if is_meant(r)]:
-                posted.remove(receive)
+                _remove(self._posted, key, receive)
                 receive.when_done(error)
 
     def fail(self, error: Exception, peer: int | None = None) -> None:
@@ -243,10 +253,10 @@ class Mailbox:
 
     def _match(self, peer: int, frame: Frame) -> Receive | None:
         """Take the first receive that was posted for a message."""
-        posted = self._posted[frame.channel, frame.sequence]
-        for receive in posted:
+        key = frame.channel, frame.sequence
+        for receive in self._posted.get(key, ()):
             if receive.source in (None, peer):
-                posted.remove(receive)
+                _remove(self._posted, key, receive)
                 return receive
         return None
 
@@ -262,6 +272,10 @@ class Mailbox:
             self._connections[arrived.peer].send(answer)
             if fits:
                 return
+        elif frame.kind == FrameKind.PLACED:
+            assert self.shared is not None
+            fits = frame.length == len(receive.memory)
+            self.shared.read(arrived.peer, frame.offset, receive.memory if fits else None)
         elif len(receive.memory) == frame.length:
             receive.memory[:] = arrived.payload
         self._finish(receive, arrived.peer, frame.length)
@@ -292,6 +306,13 @@ class Mailbox:
             return
         data = Frame(FrameKind.DATA, index=frame.index, length=len(sent.memory))
         self._connections[sent.peer].send(data, sent.memory, when_sent=sent.when_done)
+
+
+def _remove(queues: dict[tuple[int, int], deque[Any]], key: tuple[int, int], item: object) -> None:
+    """Take an item out of one of several queues, and forget that once it is empty."""
+    queues[key].remove(item)
+    if not queues[key]:
+        del queues[key]
 
 
 def carrier_of(flat: torch.Tensor) -> torch.Tensor:

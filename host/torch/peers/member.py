@@ -21,11 +21,8 @@ __all__ = ["Member"]
 _LOGGER = logging.getLogger("multitree.torch")
 _LONGEST_S = 1800.0
 _MESSAGES = {
-    FrameKind.EAGER,
-    FrameKind.REQUEST,
-    FrameKind.CLEAR,
-    FrameKind.DATA,
-    FrameKind.WITHDRAWN,
+    *(FrameKind.EAGER, FrameKind.PLACED, FrameKind.WITHDRAWN),
+    *(FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA),
 }
 
 
@@ -50,7 +47,7 @@ class Member:
         self.mailbox = Mailbox(rank, connections)
         self.ready: Callable[[int, Frame], None] = lambda peer, frame: None
         self.announced: Callable[[int, Frame, int], None] = lambda peer, frame, descriptor: None
-        self.mark_done: Callable[[int], None] = lambda sequence: None
+        self.asked: Callable[[int, Frame], None] = lambda peer, frame: None
         self.progress = Progress(
             connections,
             place=self._place,
@@ -77,7 +74,6 @@ class Member:
         """How long what this rank has begun may take, where no time is given; set by its group."""
         self._open: set[Handle] = set()
         self._turns_seen, self._num_still = -1, 0
-        self._awaited_by: list[tuple[int, int]] = []
         self._lock = threading.Lock()
         self._has_stopped = False
 
@@ -249,24 +245,13 @@ class Member:
         handle = queued.handle
         assert handle is not None
         self._log.end(queued)
-        if error is None:
-            self.mark_done(queued.sequence)
-            self._answer_awaiting()
-        elif self.failure is None:
+        if error is not None and self.failure is None:
             # The other ranks would wait for this one for ever.
             _LOGGER.debug("%s failed", queued.text, exc_info=error)
             detail = f"{type(error).__name__}: {error}"
             record = self._watch.record("aborted", Waiting(self.rank), detail, queued)
             self.progress.call(lambda: self._watch.fail(record))
         handle.finish(error)
-
-    def _answer_awaiting(self) -> None:
-        """Answer those who wait for this rank to have done a collective."""
-        for peer, wanted in [
-            entry for entry in self._awaited_by if entry[1] <= self._log.num_ended
-        ]:
-            self._awaited_by.remove((peer, wanted))
-            self.connections[peer].send(Frame(FrameKind.DONE, sequence=wanted))
 
     def _place(self, peer: int, frame: Frame) -> memoryview:
         if frame.kind in (FrameKind.EAGER, FrameKind.DATA):
@@ -284,8 +269,7 @@ class Member:
         elif kind == FrameKind.MEMORY:
             self.announced(peer, frame, self.connections[peer].descriptors.popleft())
         elif kind == FrameKind.AWAIT:
-            self._awaited_by.append((peer, frame.sequence))
-            self._answer_awaiting()
+            self.asked(peer, frame)
 
     def _closed(self, peer: int, error: Exception) -> None:
         left = self._watch.closed(peer)

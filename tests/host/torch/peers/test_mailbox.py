@@ -121,6 +121,22 @@ def test_a_message_of_another_length_than_its_receive_is_an_error_and_the_next_o
     assert memory == b"next" and ended == [None]
 
 
+def test_no_trace_is_left_of_messages_that_have_ended(pair):
+    for tag in range(100):
+        for length in (4, EAGER_BYTES + 4):
+            pair.exchange(tag, bytes(length), length, tag % 2)
+        pair.boxes[1].withdraw(pair.post(1, 0, tag, 4)[2])
+        _, ended, _ = pair.post(1, 0, tag, 4)
+        pair.boxes[1].fail(ConnectionResetError("gone"), 0)
+        assert len(ended) == 1
+    for box in pair.boxes:
+        assert not [
+            name
+            for name, kept in vars(box).items()
+            if isinstance(kept, dict) and kept and name != "_connections"
+        ]
+
+
 def test_what_waits_for_a_rank_fails_with_it(pair):
     _, received, _ = pair.post(0, 1, 0, 4)
     sent = pair.send(0, 0, bytes(EAGER_BYTES + 1))
