@@ -1,4 +1,4 @@
-"""Memory that the ranks of one host share, of a fixed size for each rank and group."""
+"""Memory that ranks of one host share, of a fixed size for each rank and group."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""Shared memory has a fixed size: rounds of long collectives, and blocks with messages."""
+"""Shared memory of a fixed size: rounds of long collectives, blocks with messages."""
 
 import os
 import random
