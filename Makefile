@@ -11,7 +11,7 @@ CLIENTS := $(VENV)/clients
 # Measurements that have a target of their own, or need a package that is no dependency.
 LONG   := bench/synthesis.py bench/asic.py bench/fingerprints.py bench/baselines.py bench/switched_campaign.py bench/auto.py bench/mutation.py \
   bench/figures.py bench/rtl_points.py bench/scale_sim.py bench/torch_suite.py bench/c10d_tests.py bench/torch_bits.py bench/torch_failures.py bench/torch_speed.py \
-  bench/torch_clients.py
+  bench/torch_clients.py bench/torch_groups.py
 # Figures whose pictures docs/evaluation.md shows.
 EVALUATION := bandwidth packets weak-scaling strong-scaling training training-overlap table-size baselines sensitivity
 # CPU seconds of the longest command that `make figures` runs again; without it, all are run.

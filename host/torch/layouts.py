@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -31,7 +32,7 @@ __all__ = [
 FLIT_BYTES = 16
 """Chunks are cut at whole flits, of the size that the hardware has by default."""
 
-MAX_LAYOUTS = 256
+MAX_LAYOUTS, MAX_PLANNERS = 256, 32
 
 Planner: TypeAlias = Callable[[str, int | None, int], tuple[Schedule, str | None]]
 """From a collective, a root and the bytes of one rank's buffer to a verified schedule, and what its
@@ -198,8 +199,9 @@ class Layouts:
         ]
 
 
+@lru_cache(maxsize=MAX_PLANNERS)
 def planner_of(topology: Topology, algorithm: str) -> Planner:
-    """Plans of an algorithm whose schedules do not depend on the size; they are kept.
+    """Plans of an algorithm whose schedules do not depend on the size; all groups share them.
 
     ScheduleError if there is no such algorithm, or it has no all-reduce on this topology.
     """

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 import torch
 
@@ -123,12 +124,20 @@ def _topology(
     if num_ranks == 1 and (chosen is None or not isinstance(chosen, Topology)):
         return None
     full = f"full:{num_ranks}"
-    topology = spec if isinstance(spec, Topology) else parse_topology(spec or full)
+    topology = spec if isinstance(spec, Topology) else _parsed(spec or full)
     if topology.num_ranks == num_ranks:
         return topology
     if chosen is None and not is_default_group:
-        return parse_topology(full)
+        return _parsed(full)
     raise ValueError(
         f"Topology must have as many ranks as the group, {num_ranks}, "
         f"but {topology.name} has {topology.num_ranks}"
     )
+
+
+def _parsed(spec: str) -> Topology:
+    """The topology of a spec, the same one for all groups, or of a file, which may change."""
+    return parse_topology(spec) if os.path.exists(spec) else _known(spec)
+
+
+_known = lru_cache(maxsize=32)(parse_topology)
