@@ -8,8 +8,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 import torch.distributed as dist  # noqa: E402
 
-from multitree import torus  # noqa: E402
+from multitree import ring, save_topology, torus  # noqa: E402
 from multitree.host.torch import creation  # noqa: E402
+from multitree.host.torch.layouts import planner_of  # noqa: E402
 from multitree.host.torch.options import Options, options_of  # noqa: E402
 from multitree.host.torch.staging import Staged  # noqa: E402
 from tests.host.torch.ranks import run_ranks  # noqa: E402
@@ -32,6 +33,17 @@ def test_without_a_choice_a_group_is_fully_connected_multitree_on_torch():
     assert options.topology.name == "full:4"
     assert (options.algorithm, options.engine, options.transport) == ("multitree", "torch", "auto")
     assert options.reproducible == "schedule" and options.log is None
+
+
+def test_groups_share_topologies_and_schedules_but_not_those_of_files(tmp_path):
+    shared = Options(topology="torus:2x2")
+    assert chosen().topology is chosen().topology
+    assert chosen(shared).topology is chosen(shared).topology
+    assert planner_of(chosen().topology, "ring") is planner_of(chosen().topology, "ring")
+    path = str(tmp_path / "network.json")
+    for network in (torus(2, 2), ring(4)):
+        save_topology(network, path)
+        assert chosen(Options(topology=path)).topology.name == network.name
 
 
 def test_the_environment_fills_what_the_call_leaves_open(monkeypatch):
