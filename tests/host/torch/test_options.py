@@ -41,9 +41,9 @@ def test_groups_share_topologies_and_schedules_but_not_those_of_files(tmp_path):
     assert chosen(shared).topology is chosen(shared).topology
     assert planner_of(chosen().topology, "ring") is planner_of(chosen().topology, "ring")
     path = str(tmp_path / "network.json")
-    for network in (torus(2, 2), ring(4)):
+    for network in (ring(4), chosen().topology):
         save_topology(network, path)
-        assert chosen(Options(topology=path)).topology.name == network.name
+        assert chosen(Options(topology=path)).topology.num_links == network.num_links
 
 
 def test_the_environment_fills_what_the_call_leaves_open(monkeypatch):
