@@ -1,4 +1,4 @@
-"""What a group costs beside gloo's, and whether memory, descriptors and threads stay flat.
+"""What a group costs beside gloo's, and whether all that it keeps stays flat.
 
 ``python bench/torch_groups.py [--groups 20] [--calls 10000] [--json]``. Two processes make groups
 of both backends in turn: milliseconds and CPU milliseconds of a `new_group`, and descriptors that
