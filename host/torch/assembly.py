@@ -95,7 +95,14 @@ def _started(given: Any, global_ranks: list[int], peers: Peers, chosen: Options)
             "Transport shared_memory must have all ranks on one host, but rank "
             f"{global_ranks[0]} shares none with ranks {others}"
         )
-    member = Member(given.group_rank, global_ranks, given.group_id, peers.connections, given.store)
+    member = Member(
+        given.group_rank,
+        global_ranks,
+        given.group_id,
+        peers.connections,
+        given.store,
+        timeout_s=given.timeout.total_seconds(),
+    )
     if given.group_size == 1:
         group = Group(member, 1, None, {}, None, chosen.log)
     else:

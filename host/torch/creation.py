@@ -6,7 +6,6 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -15,7 +14,6 @@ from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.torch import BACKEND
 from multitree.host.torch.assembly import Lanes
-from multitree.host.torch.composed import InvariantSums
 from multitree.host.torch.options import options_of
 from multitree.host.torch.peers.frames import DEVICES
 from multitree.host.torch.process_group import Collectives
@@ -30,13 +28,9 @@ _GROUPS: weakref.WeakValueDictionary[str, "_ProcessGroup"] = weakref.WeakValueDi
 class _ProcessGroup(Collectives):
     """What both forms of a group have."""
 
-    def _begin(self, lanes: Lanes, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
-        self._lanes, self.group = lanes, lanes.outer
-        group = lanes.outer
-        self.invariant = InvariantSums(group) if is_invariant else None
-        self._store = store
-        self._timeout_s = group.member.timeout_s = timeout.total_seconds()
-        self._name, self._description = group.member.group, ""
+    def _begin(self, lanes: Lanes, store: Any, *, is_invariant: bool) -> None:
+        self._lanes, self._store, self._is_invariant = lanes, store, is_invariant
+        self._name, self._description = self.group.member.group, ""
         _GROUPS[self._name] = self
         dump_when_failed(self)
         self._dropped = weakref.finalize(self, _drop, lanes)
@@ -93,17 +87,17 @@ class MultiTreeBackend(_ProcessGroup, C10dBackend):
     or from which rank a message came: only a process group of its own is whole.
     """
 
-    def __init__(self, lanes: Lanes, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+    def __init__(self, lanes: Lanes, store: Any, *, is_invariant: bool) -> None:
         C10dBackend.__init__(self, lanes.outer.rank, lanes.outer.num_ranks)
-        self._begin(lanes, store, timeout, is_invariant=is_invariant)
+        self._begin(lanes, store, is_invariant=is_invariant)
 
 
 class MultiTreeProcessGroup(_ProcessGroup, dist.ProcessGroup):
     """A process group in Python, whose methods PyTorch calls with nothing between."""
 
-    def __init__(self, lanes: Lanes, store: Any, timeout: timedelta, *, is_invariant: bool) -> None:
+    def __init__(self, lanes: Lanes, store: Any, *, is_invariant: bool) -> None:
         dist.ProcessGroup.__init__(self, lanes.outer.rank, lanes.outer.num_ranks)
-        self._begin(lanes, store, timeout, is_invariant=is_invariant)
+        self._begin(lanes, store, is_invariant=is_invariant)
         self._is_checked = False
 
     def check_devices(self) -> None:
@@ -213,7 +207,7 @@ def create_group(given: Any, options: object) -> _ProcessGroup:
     is_default = not given.global_ranks_in_group
     chosen = options_of(options, given.group_size, is_default_group=is_default)
     is_invariant = chosen.reproducible == "invariant"
-    arguments = Lanes(given, chosen), given.store, given.timeout
+    arguments = Lanes(given, chosen), given.store
     if _has_other_backends(given):
         return MultiTreeBackend(*arguments, is_invariant=is_invariant)
     made = MultiTreeProcessGroup(*arguments, is_invariant=is_invariant)

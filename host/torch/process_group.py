@@ -42,10 +42,17 @@ class Collectives:
     they were started; messages run as they can.
     """
 
-    group: Group
-    invariant: InvariantSums | None
-    _timeout_s: float
     _lanes: Lanes
+    _is_invariant: bool
+
+    @property
+    def group(self) -> Group:
+        """The group of what the program starts."""
+        return self._lanes.outer
+
+    @property
+    def _timeout_s(self) -> float:
+        return self.group.member.timeout_s
 
     @property
     def _lane(self) -> Group:
@@ -55,11 +62,11 @@ class Collectives:
     @property
     def _devices(self) -> tuple[str, ...]:
         """Where tensors are reduced: invariant sums are made on the CPU."""
-        return self.group.devices if self.invariant is None else ("cpu",)
+        return ("cpu",) if self._is_invariant else self.group.devices
 
     def _reducer(self, op: str, tensor: torch.Tensor) -> Group | InvariantSums:
         """What reduces: the group, or integer collectives where bits would depend on order."""
-        if self.invariant is not None and needs_limbs(op, tensor.dtype):
+        if self._is_invariant and needs_limbs(op, tensor.dtype):
             return InvariantSums(self._lane)
         return self._lane
 
@@ -377,8 +384,7 @@ class Collectives:
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set how long collectives that begin later may take."""
-        self._timeout_s = timeout.total_seconds()
         for member in self.members:
-            member.timeout_s = self._timeout_s
+            member.timeout_s = timeout.total_seconds()
 
     _set_default_timeout = set_timeout

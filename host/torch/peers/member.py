@@ -19,7 +19,6 @@ from multitree.host.torch.peers.watchdog import WATCHDOG
 __all__ = ["Member"]
 
 _LOGGER = logging.getLogger("multitree.torch")
-_LONGEST_S = 1800.0
 _MESSAGES = {
     *(FrameKind.EAGER, FrameKind.PLACED, FrameKind.WITHDRAWN),
     *(FrameKind.REQUEST, FrameKind.CLEAR, FrameKind.DATA),
@@ -41,6 +40,8 @@ class Member:
         group: str,
         connections: dict[int, Connection],
         store: Any,
+        *,
+        timeout_s: float,
     ) -> None:
         self.rank, self.group = rank, group
         self.connections = connections
@@ -70,8 +71,8 @@ class Member:
             self.mailbox.leave,
         )
         self._messages = UserMessages(self.mailbox, self._watch, self.progress)
-        self.timeout_s = _LONGEST_S
-        """How long what this rank has begun may take, where no time is given; set by its group."""
+        self.timeout_s = timeout_s
+        """How long what this rank begins may take, where no time is given."""
         self._open: set[Handle] = set()
         self._turns_seen, self._num_still = -1, 0
         self._lock = threading.Lock()
@@ -126,7 +127,6 @@ class Member:
         self, source: int | None, tag: int, memory: memoryview, handle: Handle, timeout_s: float
     ) -> None:
         """Post a receive of users, which fails alone if no message comes in time."""
-
         post = self._messages.receive_of(source, tag, memory, handle)
         with self._lock:
             self._check_open("recv")
