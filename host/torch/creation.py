@@ -14,10 +14,10 @@ from torch._C._distributed_c10d import Backend as C10dBackend
 
 from multitree.host.torch import BACKEND
 from multitree.host.torch.assembly import Lanes
+from multitree.host.torch.dump import dump_when_failed
 from multitree.host.torch.options import options_of
 from multitree.host.torch.peers.frames import DEVICES
 from multitree.host.torch.process_group import Collectives
-from multitree.host.torch.tracing.dump import dump_when_failed
 
 __all__ = ["MultiTreeBackend", "MultiTreeProcessGroup", "create_group", "ddp_hook", "group_of"]
 

@@ -14,6 +14,7 @@ from multitree.host.torch.group import Group
 from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
 from multitree.host.torch.peers.handles import Handle, all_of
 from multitree.host.torch.peers.member import Member
+from multitree.host.torch.profiles import profiled
 from multitree.host.torch.staging import (
     Lists,
     Staged,
@@ -29,7 +30,6 @@ from multitree.host.torch.staging import (
     root_of,
     timeout_of,
 )
-from multitree.host.torch.tracing.profiles import profiled
 
 __all__ = ["Collectives"]
 

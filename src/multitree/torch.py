@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from multitree.host.torch.collective import CollectiveReport
     from multitree.host.torch.creation import ddp_hook, group_of
+    from multitree.host.torch.dump import dump
     from multitree.host.torch.options import Options
     from multitree.host.torch.peers.failures import CollectiveError, FailureRecord
     from multitree.host.torch.register import register
-    from multitree.host.torch.tracing.dump import dump
 
 __all__ = [
     "CollectiveError",
@@ -28,7 +28,7 @@ _HOME_OF = {
     "FailureRecord": "multitree.host.torch.peers.failures",
     "Options": "multitree.host.torch.options",
     "ddp_hook": "multitree.host.torch.creation",
-    "dump": "multitree.host.torch.tracing.dump",
+    "dump": "multitree.host.torch.dump",
     "group_of": "multitree.host.torch.creation",
     "register": "multitree.host.torch.register",
 }

@@ -17,8 +17,8 @@ from torch.distributed.flight_recorder.components.builder import build_db  # noq
 from torch.distributed.flight_recorder.components.config_manager import JobConfig  # noqa: E402
 from torch.distributed.flight_recorder.components.loader import read_dir  # noqa: E402
 
+from multitree.host.torch.dump import call_on_signal  # noqa: E402
 from multitree.host.torch.peers.flight import KEPT_ENTRIES  # noqa: E402
-from multitree.host.torch.tracing.signals import call_on_signal  # noqa: E402
 from multitree.torch import CollectiveError, dump, group_of  # noqa: E402
 from tests.host.torch.ranks import run_ranks, start_ranks  # noqa: E402
 

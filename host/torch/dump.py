@@ -1,23 +1,26 @@
 """Dumps of what all groups of a process do, as PyTorch's flight recorder writes."""
 
+import contextlib
 import json
 import logging
 import os
 import pickle
+import signal
 import socket
+import threading
+from collections.abc import Callable
 from dataclasses import asdict
 from time import monotonic, time_ns
 from typing import Any
-from weakref import ref
+from weakref import WeakValueDictionary
 
 from multitree.host.torch import BACKEND
 from multitree.host.torch.peers.flight import FlightEntry, Message
 from multitree.host.torch.peers.frames import Fingerprint
 from multitree.host.torch.peers.member import Member
-from multitree.host.torch.tracing.signals import call_on_signal
 from multitree.topology.file_io import write_file
 
-__all__ = ["dump", "dump_when_failed"]
+__all__ = ["call_on_signal", "dump", "dump_when_failed"]
 
 _LOGGER = logging.getLogger("multitree.torch")
 
@@ -28,7 +31,8 @@ TAKEN_NAME = "gloo"
 """In front of a collective's name: PyTorch's tool refuses names that it does not know."""
 
 # The newest of each name; groups that PyTorch has dropped are gone.
-_GROUPS: dict[str, ref[Any]] = {}
+_GROUPS: WeakValueDictionary[str, Any] = WeakValueDictionary()
+_CHOSEN_SIGNALS: set[int] = set()
 
 
 def dump(path: str | None = None) -> dict[str, Any]:
@@ -52,7 +56,7 @@ def dump(path: str | None = None) -> dict[str, Any]:
     OSError
         If the file cannot be written.
     """
-    groups = [group for get in list(_GROUPS.values()) if (group := get()) is not None]
+    groups = list(_GROUPS.values())
     trace = _trace_of([(m, group._description) for group in groups for m in group.members])
     if path is not None:
         own = str(trace[BACKEND]["rank"])
@@ -64,10 +68,10 @@ def dump(path: str | None = None) -> dict[str, Any]:
 def dump_when_failed(group: Any) -> None:
     """Have a group in dumps; if a path is set, they are written when it fails or a signal comes."""
     member = group.group.member
-    known = _GROUPS.get(member.group, lambda: None)()
+    known = _GROUPS.get(member.group)
     # Since 2.15 a group and its backend stand for one member: the group has the description.
     if known is None or known.group.member is not member:
-        _GROUPS[member.group] = ref(group)
+        _GROUPS[member.group] = group
     path = os.environ.get("MULTITREE_DUMP") or os.environ.get("TORCH_FR_DUMP_TEMP_FILE")
     name = os.environ.get("MULTITREE_DUMP_SIGNAL")
     if not path:
@@ -224,3 +228,66 @@ def _message_of(
         "time_created_ns": None if entry is None else clock.ns(entry.created_s),
         "timeout_ms": None if entry is None else int(entry.timeout_s * 1000),
     }
+
+
+def call_on_signal(name: str, function: Callable[[], None]) -> None:
+    """Have a thread call a function whenever a signal comes, such as "SIGUSR1"; once for each.
+
+    A warning, and nothing else, where there is no such signal, or it has a handler already.
+    """
+    number: Any = getattr(signal, name, None)
+    if number in _CHOSEN_SIGNALS:
+        return
+    why = _why_not(number)
+    if why:
+        _LOGGER.warning("Signal %r is not used for dumps: %s", name, why)
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    arguments = (reader, number, function)
+    threading.Thread(target=_serve, args=arguments, name="multitree-signals", daemon=True).start()
+
+    def handle(number: int, frame: object) -> None:
+        # The interpreter has written to the pipe already, unless another library has put its own
+        # in that place since.
+        if _wakeup_fd() != writer:
+            with contextlib.suppress(OSError):
+                os.write(writer, bytes([number]))
+
+    def forget() -> None:
+        # The pipe is that of the process that was forked.
+        if signal.getsignal(number) is handle:
+            signal.signal(number, signal.SIG_DFL)
+            if _wakeup_fd() == writer:
+                signal.set_wakeup_fd(-1)
+        _CHOSEN_SIGNALS.discard(number)
+
+    # A handler in Python waits for the main thread, which may be in C++ for ever: PyTorch's DDP
+    # waits there. What the interpreter writes to a pipe comes at once.
+    signal.signal(number, handle)
+    if _wakeup_fd() == -1:
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    _CHOSEN_SIGNALS.add(number)
+    os.register_at_fork(after_in_child=forget)
+
+
+def _why_not(number: object) -> str:
+    """Why a signal cannot be used, or nothing."""
+    if not isinstance(number, signal.Signals):
+        return "there is none of that name"
+    if threading.current_thread() is not threading.main_thread():
+        return "only the main thread may set a handler"
+    return "" if signal.getsignal(number) is signal.SIG_DFL else "it has a handler already"
+
+
+def _wakeup_fd() -> int:
+    """Where the interpreter writes signals; -1 for nowhere."""
+    current = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(current, warn_on_full_buffer=False)
+    return current
+
+
+def _serve(reader: int, number: int, function: Callable[[], None]) -> None:
+    while True:
+        if number in os.read(reader, 4096):
+            function()
