@@ -242,6 +242,11 @@ PARAMETERS = (
         "NAME:UNIT",
     ),
     _swept("latency_key", "The same for latency, such as delay:us.", "NAME:UNIT"),
+    _swept(
+        "kind_key",
+        "The same for kinds of nodes, rank and switch, such as role:gpu=rank,tor=switch.",
+        "NAME:VALUE=KIND,...",
+    ),
     Parameter(
         "write_cycles",
         "Cycles of a register write, for the loading of tables (analytic, exact).",

@@ -15,7 +15,11 @@ _COUNT_WORDS = ("none", "one number", "two numbers", "three numbers")
 
 
 def parse_topology(
-    spec_or_path: str | Path, *, bandwidth_key: str | None = None, latency_key: str | None = None
+    spec_or_path: str | Path,
+    *,
+    bandwidth_key: str | None = None,
+    latency_key: str | None = None,
+    kind_key: str | None = None,
 ) -> Topology:
     """Read a spec such as "torus:4x4", or the path of a JSON or GraphML file.
 
@@ -24,7 +28,7 @@ def parse_topology(
     spec_or_path : str or pathlib.Path
         A family with its sizes: ``ring:16``, ``torus:4x4``, ``fat_tree:4x8``, ``dgx2`` and so on,
         docs/reference/schedules.md has them all; or a path as `load_topology` reads.
-    bandwidth_key, latency_key : str, optional
+    bandwidth_key, latency_key, kind_key : str, optional
         Of a file, as for `load_topology`.
 
     Returns
@@ -46,10 +50,11 @@ def parse_topology(
     if not isinstance(spec_or_path, str | Path):
         raise TypeError(f"Topology must be a spec or a path, not {spec_or_path!r}")
     text = str(spec_or_path)
+    keys = {"bandwidth_key": bandwidth_key, "latency_key": latency_key, "kind_key": kind_key}
     if isinstance(spec_or_path, Path) or names_file(text):
-        return load_topology(text, bandwidth_key=bandwidth_key, latency_key=latency_key)
-    if bandwidth_key is not None or latency_key is not None:
-        raise TopologyError(f"Keys of speed or latency must come with a file, not with {text!r}")
+        return load_topology(text, **keys)
+    if any(key is not None for key in keys.values()):
+        raise TopologyError(f"Keys of data must come with a file, not with {text!r}")
     word, colon, sizes = text.partition(":")
     family = SPECS.get(word)
     if not colon and (family is None or 0 not in family.sizes):

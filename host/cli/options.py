@@ -109,6 +109,7 @@ class NetworkOptions:
     latency_ns: float | None = None
     bandwidth_key: str | None = None
     latency_key: str | None = None
+    kind_key: str | None = None
     warnings: list[str] = field(default_factory=list, init=False)
 
     def network(self, spec: str) -> Topology:
@@ -130,7 +131,8 @@ class NetworkOptions:
 
     @property
     def _keys(self) -> dict[str, str | None]:
-        return {"bandwidth_key": self.bandwidth_key, "latency_key": self.latency_key}
+        names = "bandwidth_key", "latency_key", "kind_key"
+        return {name: getattr(self, name) for name in names}
 
     def _noting(self, read: Callable[[], Read]) -> Read:
         """What is read, its warnings printed on stderr and kept."""

@@ -42,6 +42,7 @@ class Point:
     latency_ns: float | None = None
     bandwidth_key: str | None = None  # of a GraphML file, such as "capacity:Gb/s"
     latency_key: str | None = None
+    kind_key: str | None = None  # of its nodes, such as "role:gpu=rank,tor=switch"
 
     def link_model(self) -> LinkModel:
         """Clock, flits, buffers, memory and modes; ValueError if memory cannot be so fast."""

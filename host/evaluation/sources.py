@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from multitree.host.evaluation.definition import Grid
 from multitree.host.evaluation.point import Point, SweepError
@@ -19,6 +18,8 @@ from multitree.topology.specs import names_file, parse_topology
 __all__ = ["Source", "network_of", "sources_of"]
 
 _KEPT = 4
+_KEYS = "bandwidth_key", "latency_key", "kind_key"
+_Keys = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,12 @@ class Source:
 
 def sources_of(grid: Grid) -> tuple[dict[str, Source], list[str]]:
     """Every topology of a sweep by its name there, each read once, and the warnings of reading."""
-    given = {name: grid.values.get(name, (None,)) for name in ("bandwidth_key", "latency_key")}
+    given = [grid.values.get(name, (None,)) for name in _KEYS]
     sources, said = {}, dict[str, None]()
     for spec in grid.values["topology"]:
         source = _found(grid, spec)
         # Keys are for files of graphs; without any a family is right.
-        keys = [*product(*given.values())] if source.digest else [(None, None)]
+        keys = [*product(*given)] if source.digest else [(None,) * len(_KEYS)]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TopologyWarning)
             _check_some_read(grid, source, keys)
@@ -52,11 +53,11 @@ def _found(grid: Grid, spec: str) -> Source:
     return Source(str(path), _digest(path))
 
 
-def _check_some_read(grid: Grid, source: Source, keys: Iterable[tuple[Any, Any]]) -> None:
+def _check_some_read(grid: Grid, source: Source, keys: Iterable[_Keys]) -> None:
     problems = []
-    for bandwidth_key, latency_key in keys:
+    for each in keys:
         try:
-            _read(source, bandwidth_key, latency_key)
+            _read(source, each)
             return
         except TopologyError as error:
             problems.append(error)
@@ -77,8 +78,7 @@ def network_of(point: Point, source: Source) -> Topology:
     """
     return _network(
         source,
-        point.bandwidth_key,
-        point.latency_key,
+        tuple(getattr(point, name) for name in _KEYS),
         point.link_gbytes_per_s,
         point.latency_ns,
         point.ranks,
@@ -89,8 +89,7 @@ def network_of(point: Point, source: Source) -> Topology:
 @lru_cache(_KEPT)
 def _network(
     source: Source,
-    bandwidth_key: str | None,
-    latency_key: str | None,
+    keys: _Keys,
     link_gbytes_per_s: float | None,
     latency_ns: float | None,
     ranks: str | None,
@@ -103,9 +102,9 @@ def _network(
             )
     if source.digest and _digest(Path(source.spec)) != source.digest:
         raise SweepError(f"{source.spec}: file must stay as it was when the sweep began")
-    read = _read(source, bandwidth_key, latency_key)
+    read = _read(source, keys)
     return members_of(scaled(read, link_gbytes_per_s, latency_ns), ranks, forwarding)
 
 
-def _read(source: Source, bandwidth_key: str | None, latency_key: str | None) -> Topology:
-    return parse_topology(source.spec, bandwidth_key=bandwidth_key, latency_key=latency_key)
+def _read(source: Source, keys: _Keys) -> Topology:
+    return parse_topology(source.spec, **dict(zip(_KEYS, keys, strict=True)))

@@ -15,7 +15,7 @@ from multitree.topology.networks.graphs import (
     BANDWIDTH,
     LATENCY,
     SCHEMA,
-    LinkKeys,
+    GraphKeys,
     from_networkx,
     link_data,
     node_data,
@@ -57,7 +57,7 @@ class _Element:
     data: dict[str, str] = field(default_factory=dict)
 
 
-def topology_of_graphml(text: str, name: str, keys: LinkKeys) -> Topology:
+def topology_of_graphml(text: str, name: str, keys: GraphKeys) -> Topology:
     """Understand GraphML text as a topology, which messages call `name`.
 
     A ContentError names line, column, rule and value. A TopologyError says that together they are
@@ -74,7 +74,7 @@ def topology_of_graphml(text: str, name: str, keys: LinkKeys) -> Topology:
     ids = [node.ends[0] for node in reader.nodes]
     node_type = int if all(map(_ID.fullmatch, ids)) else str
     # From tuples, since keyword arguments could be called like parameters of networkx.
-    made.add_nodes_from((node_type(node), data) for node, data in _nodes(reader, has_ports))
+    made.add_nodes_from((node_type(node), data) for node, data in _nodes(reader, keys, has_ports))
     numbers = (BANDWIDTH, LATENCY, *(key.name for key in (keys.bandwidth, keys.latency) if key))
     edges = _edges(reader, dict.fromkeys(numbers, _positive), has_ids, has_ports)
     made.add_edges_from(
@@ -89,17 +89,18 @@ def _schema(place: str, text: str) -> str:
     return choice(place, text, [SCHEMA])
 
 
-def _nodes(reader: "_Reader", has_ports: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _nodes(
+    reader: "_Reader", keys: GraphKeys, has_ports: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Id and data of each node."""
-    rules: dict[str, _Rule] = {
-        "kind": lambda place, text: choice(place, text, ("rank", "switch")),
-        "name": lambda place, text: label(place, text, MAX_NAME),
-    }
+    rules: dict[str, _Rule] = {"name": lambda place, text: label(place, text, MAX_NAME)}
     if has_ports and reader.any_has("num_ports", reader.nodes):
         rules["num_ports"] = _whole_within(0, MOST_PORTS)
     for node, data in _converted(reader.nodes, reader.defaults["node"], rules):
         if "name" not in data:
             label(f"{node.place}: id", node.ends[0], MAX_NAME)
+        # Here, too, since who reads a graph does not know lines and columns.
+        keys.kind_of(node.ends[0], data, f"{node.place}: ")
         yield node.ends[0], data
 
 

@@ -15,7 +15,7 @@ from multitree.topology.files.json_format import (
     topology_json,
     topology_of_json,
 )
-from multitree.topology.networks.graphs import NO_KEYS, LinkKeys
+from multitree.topology.networks.graphs import NO_KEYS, GraphKeys
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -23,7 +23,11 @@ __all__ = ["load_file", "load_schedule", "load_topology", "save_schedule", "save
 
 
 def load_topology(
-    path: str | Path, *, bandwidth_key: str | None = None, latency_key: str | None = None
+    path: str | Path,
+    *,
+    bandwidth_key: str | None = None,
+    latency_key: str | None = None,
+    kind_key: str | None = None,
 ) -> Topology:
     """Read a topology from a file: GraphML if its name ends in .graphml, else JSON.
 
@@ -39,6 +43,9 @@ def load_topology(
     bandwidth_key, latency_key : str, optional
         In GraphML, data of edges that are speed and latency in the place of
         ``bandwidth_gbytes_per_s`` and ``latency_ns``: NAME:UNIT, such as "capacity:Gb/s".
+    kind_key : str, optional
+        In GraphML, data of nodes that are their kind in the place of ``kind``: NAME, or
+        NAME:VALUE=KIND,..., such as "role:gpu=rank,tor=switch".
 
     Returns
     -------
@@ -48,8 +55,8 @@ def load_topology(
     ------
     TopologyError
         If the file cannot be read, is too large, is not JSON or GraphML, or describes no
-        topology; the message has the file's name and the place in it. If data of edges may be
-        their speed or latency by another name.
+        topology; the message has the file's name and the place in it. If data may be a speed, a
+        latency or a kind by another name.
 
     Notes
     -----
@@ -57,7 +64,7 @@ def load_topology(
     """
     name = str(path)
     with naming(name, TopologyError):
-        keys = LinkKeys.of(bandwidth_key, latency_key)
+        keys = GraphKeys.of(bandwidth_key, latency_key, kind_key)
         text = read_text(name)
         if _is_graphml(name):
             from multitree.topology.files.graphml import topology_of_graphml
@@ -151,24 +158,22 @@ def save_schedule(schedule: Schedule, path: str | Path) -> None:
         write_text(name, schedule_json(schedule))
 
 
-def load_file(
-    path: str | Path, *, bandwidth_key: str | None = None, latency_key: str | None = None
-) -> Topology | Schedule:
-    """Read a file that holds either, as its schema says.
+def load_file(path: str | Path, **given: str | None) -> Topology | Schedule:
+    """Read a file that holds either, as its schema says; keys are those of `load_topology`.
 
     A ScheduleError is raised, as by `load_schedule`, where the file says that it is a schedule,
     else a TopologyError as by `load_topology`.
     """
     name = str(path)
     if _is_graphml(name):
-        return load_topology(name, bandwidth_key=bandwidth_key, latency_key=latency_key)
+        return load_topology(name, **given)
     with naming(name, TopologyError):
-        keys, content = LinkKeys.of(bandwidth_key, latency_key), parse_json(read_text(name))
+        keys, content = GraphKeys.of(**given), parse_json(read_text(name))
         if schema_of(content) != SCHEDULE_SCHEMA:
             _check_no_keys(keys)
             return topology_of_json(content, Path(name).name)
         if keys != NO_KEYS:
-            raise TopologyError("keys of speed or latency must be of a topology, not of a schedule")
+            raise TopologyError("keys must be of a topology, not of a schedule")
     with naming(name, ScheduleError):
         return _schedule_of(content, name)
 
@@ -182,9 +187,9 @@ def _check_json(path: str) -> None:
         raise ContentError("schedule must be in a JSON file, not in GraphML")
 
 
-def _check_no_keys(keys: LinkKeys) -> None:
+def _check_no_keys(keys: GraphKeys) -> None:
     if keys != NO_KEYS:
-        raise TopologyError("keys of speed or latency must come with GraphML, not with JSON")
+        raise TopologyError("keys must come with GraphML, not with JSON")
 
 
 def _schedule_of(content: object, path: str) -> Schedule:

@@ -21,7 +21,7 @@ __all__ = [
     "LATENCY",
     "NO_KEYS",
     "SCHEMA",
-    "LinkKeys",
+    "GraphKeys",
     "NumberedGraph",
     "as_networkx",
     "from_networkx",
@@ -43,6 +43,9 @@ _LOOKS = {
 _WORDS = {BANDWIDTH: {"bw", "rate"}, LATENCY: {"lat", "rtt"}}
 _OPTIONS = {BANDWIDTH: "--bandwidth-key NAME:UNIT", LATENCY: "--latency-key NAME:UNIT"}
 _MOST_LISTED = 8
+_KINDS = {"rank": "rank", "switch": "switch"}
+_KIND_WORDS = {"kind", "type", "role", "class", "category", "is", "switch", "router"}
+_SWITCHES = {"switch", "router"}
 
 
 class AttributeKey(NamedTuple):
@@ -52,24 +55,101 @@ class AttributeKey(NamedTuple):
     scale: float
 
 
+class KindKey(NamedTuple):
+    """The name of an attribute of nodes, and the kind of each of its values, in lower case."""
+
+    name: str
+    kinds: Mapping[str, str]
+
+    @classmethod
+    def of(cls, text: str) -> "KindKey":
+        """The key of a text NAME, or NAME:VALUE=KIND,..., or a TopologyError.
+
+        >>> KindKey.of("role:GPU=rank,tor=switch")
+        KindKey(name='role', kinds={'gpu': 'rank', 'tor': 'switch'})
+        """
+        name, _, words = text.rpartition(":") if isinstance(text, str) else ("", "", "=")
+        if "=" not in words:
+            return cls(text, _KINDS)
+        pairs = [word.rpartition("=")[::2] for word in words.split(",")]
+        kinds = {value.casefold(): kind for value, kind in pairs}
+        if not name or "" in kinds or len(kinds) < len(pairs) or set(kinds.values()) - set(_KINDS):
+            example = "role:gpu=rank,tor=switch, each value once"
+            raise TopologyError(f"Kind key must be NAME, or like {example}, not {text!r}")
+        return cls(name, kinds)
+
+
 @dataclass(frozen=True)
-class LinkKeys:
-    """Attributes of links in the place of `BANDWIDTH` and `LATENCY`; every link must have them."""
+class GraphKeys:
+    """Attributes in the place of `BANDWIDTH`, `LATENCY` and "kind"; all must have them."""
 
     bandwidth: AttributeKey | None = None
     latency: AttributeKey | None = None
+    kind: KindKey | None = None
 
     @classmethod
-    def of(cls, bandwidth_key: str | None, latency_key: str | None) -> "LinkKeys":
-        """The keys of two texts NAME:UNIT, or a TopologyError.
+    def of(
+        cls,
+        bandwidth_key: str | None = None,
+        latency_key: str | None = None,
+        kind_key: str | None = None,
+    ) -> "GraphKeys":
+        """The keys of texts NAME:UNIT, and of one as of `KindKey`, or a TopologyError.
 
-        >>> LinkKeys.of("capacity:Gb/s", None).bandwidth
+        >>> GraphKeys.of("capacity:Gb/s").bandwidth
         AttributeKey(name='capacity', scale=0.125)
         """
         return cls(
             _key("Bandwidth key", bandwidth_key, _GBYTES_PER_S, "capacity:GB/s"),
             _key("Latency key", latency_key, _NS, "delay:us"),
+            None if kind_key is None else KindKey.of(kind_key),
         )
+
+    def kind_of(self, node: Any, data: Mapping[str, Any], place: str = "") -> str:
+        """The kind of a node, "rank" where none is said, or a TopologyError that names it."""
+        name, kinds = self.kind or ("kind", _KINDS)
+        if name not in data and self.kind is None:
+            return "rank"
+        who, value = f"{place}{name} of node {shown(node)}", data.get(name)
+        if name not in data:
+            raise TopologyError(f"{who} must be there, as of all nodes, not missing")
+        # Words of the user's own key are found in any case, since "True" is "true" in GraphML.
+        kind = kinds.get(str(value) if kinds is _KINDS else str(value).casefold())
+        if kind is None:
+            hint = ": hosts are ranks, what only forwards is a switch" if kinds is _KINDS else ""
+            other = f"--kind-key {name}:VALUE=KIND,... (in Python kind_key) reads other words"
+            known = " or ".join(kinds)
+            raise TopologyError(f"{who} must be {known}, not {shown(value)}{hint}; {other}")
+        return kind
+
+    def check_nodes(
+        self, topology: str, nodes: Iterable[Mapping[str, Any]], known: Collection[str]
+    ) -> None:
+        """Refuse attributes of nodes that may be their kind by another name; warn of others.
+
+        `known` attributes are read elsewhere; `topology` begins the warning.
+        """
+        found: dict[str, set[str]] = {}
+        for data in nodes:
+            for name, value in data.items():
+                values = found.setdefault(str(name), set())
+                if len(values) < _MOST_LISTED or str(value).casefold() in _SWITCHES:
+                    values.add(str(value))
+        read = "kind" if self.kind is None else self.kind.name
+        if read != "kind" and "kind" in found:
+            raise TopologyError(
+                f"kind must not be there in addition to {read!r}, which is to be read in its place"
+            )
+        unread = sorted(set(found) - {read, *known})
+        for name in unread:
+            looks = _words_of(name) & _KIND_WORDS or {*map(str.casefold, found[name])} & _SWITCHES
+            if looks and read not in found:
+                raise TopologyError(
+                    f"attribute {name!r} of nodes must be called kind, and be rank or switch, or "
+                    f"be read by --kind-key {name}:VALUE=KIND,... (in Python kind_key); it is not "
+                    f"passed over, and its values are {shown(sorted(found[name]))}"
+                )
+        _report_unread(topology, "nodes", unread)
 
     def check(self, topology: str, found: Collection[str], known: Collection[str]) -> None:
         """Refuse attributes of links that may be speed or latency by another name; warn of others.
@@ -102,7 +182,7 @@ class LinkKeys:
         _report_unread(topology, "links", unread)
 
 
-NO_KEYS = LinkKeys()
+NO_KEYS = GraphKeys()
 
 
 def _key(
@@ -118,11 +198,19 @@ def _key(
     return AttributeKey(name, units[unit])
 
 
+def _words_of(name: str) -> set[str]:
+    """The words of a name in whatever style: "linkSpeed (Gb/s)" is link, speed, gb and s."""
+    return set(_snake(name).split("_"))
+
+
+def _snake(name: str) -> str:
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"[^a-z0-9]+", "_", snake)
+
+
 def _looks_like(name: str) -> set[str]:
     """Which of our attributes another one may be meant for."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    snake = re.sub(r"[^a-z0-9]+", "_", snake)
-    words = set(snake.split("_"))
+    snake, words = _snake(name), _words_of(name)
     return {
         ours
         for ours, pattern in _LOOKS.items()
@@ -143,8 +231,8 @@ def _report_unread(topology: str, owners: str, names: Iterable[str]) -> None:
 LinkRow = tuple[Any, int, int, Any, Any, Any]
 SCHEMA = "multitree.topology.v1"
 """Of a graph with ports: a program of another kind may mean something else by them."""
-_NODE_KEYS, _GRAPH_KEYS = {"kind", "name"}, {"schema", "name", "node_default", "edge_default"}
-"""What is read of nodes and graphs; networkx adds the last two as it reads GraphML."""
+_GRAPH_KEYS = {"schema", "name", "node_default", "edge_default"}
+"""What is read of graphs; networkx adds the last two as it reads GraphML."""
 
 
 class NumberedGraph(NamedTuple):
@@ -160,7 +248,7 @@ class NumberedGraph(NamedTuple):
     names: Any = None
 
 
-def from_networkx(graph: Any, name: str, keys: LinkKeys = NO_KEYS) -> NumberedGraph:
+def from_networkx(graph: Any, name: str, keys: GraphKeys = NO_KEYS) -> NumberedGraph:
     """Number the nodes and links of a networkx graph.
 
     Ranks come first, then nodes of ``kind`` "switch". An undirected edge is one link each way.
@@ -171,7 +259,8 @@ def from_networkx(graph: Any, name: str, keys: LinkKeys = NO_KEYS) -> NumberedGr
 
     if not isinstance(graph, nx.Graph):
         raise TypeError(f"Graph must be a networkx graph, not {graph!r}")
-    switches = {node for node, kind in graph.nodes(data="kind") if kind == "switch"}
+    kinds = ((node, keys.kind_of(node, data)) for node, data in graph.nodes(data=True))
+    switches = {node for node, kind in kinds if kind == "switch"}
     number = _node_numbers(graph.nodes, switches)
     has_schema = graph.graph.get("schema") == SCHEMA
     rows = list(_link_rows(graph, number, keys, has_schema=has_schema))
@@ -187,7 +276,7 @@ def from_networkx(graph: Any, name: str, keys: LinkKeys = NO_KEYS) -> NumberedGr
 
 
 def _link_rows(
-    graph: Any, number: dict[Any, int], keys: LinkKeys, *, has_schema: bool
+    graph: Any, number: dict[Any, int], keys: GraphKeys, *, has_schema: bool
 ) -> Iterator[LinkRow]:
     """Id, source, destination, bandwidth, latency and port of each link, in the graph's order."""
     defaults = {BANDWIDTH: DEFAULT_BANDWIDTH_GBYTES_PER_S, LATENCY: DEFAULT_LATENCY_NS}
@@ -202,14 +291,14 @@ def _link_rows(
 
 
 def _check_attributes(
-    graph: Any, name: str, keys: LinkKeys, *, has_ids: bool, has_ports: bool
+    graph: Any, name: str, keys: GraphKeys, *, has_ids: bool, has_ports: bool
 ) -> None:
     """Refuse, or warn of, attributes of links, nodes and the graph that are not read."""
     found = {str(each) for *_, data in graph.edges(data=True) for each in data}
     known = ({"link"} if has_ids else set()) | ({"port"} if has_ports else set())
     keys.check(name, found, known)
-    of_nodes = {str(each) for _, data in graph.nodes(data=True) for each in data}
-    _report_unread(name, "nodes", of_nodes - _NODE_KEYS - ({"num_ports"} if has_ports else set()))
+    of_nodes = {"name"} | ({"num_ports"} if has_ports else set())
+    keys.check_nodes(name, (data for _, data in graph.nodes(data=True)), of_nodes)
     _report_unread(name, "the graph", {str(each) for each in graph.graph} - _GRAPH_KEYS)
 
 

@@ -113,14 +113,16 @@ def positive_numbers(field: str, values: Any, num_links: int) -> Float64Array:
 
 
 def check_ids(thing: str, ids: Ids, known: range) -> set[int]:
-    """The ids as a set, or a TopologyError that names one which there is not."""
-    numbers = set()
+    """The ids as a set, or a TopologyError that names one which there is not, or is there twice."""
+    numbers: set[int] = set()
     for given in ids:
         if isinstance(given, bool) or not isinstance(given, int | np.integer):
             raise TopologyError(f"{thing} must be a number, not {given!r}")
         if given not in known:
             span = f"within {known.start}..{known.stop - 1}" if known else "absent, having none"
             raise TopologyError(f"{thing} must be {span}, not {given}")
+        if given in numbers:
+            raise TopologyError(f"{thing} must be listed once, not {given} again")
         numbers.add(int(given))
     return numbers
 

@@ -9,7 +9,7 @@ import numpy as np
 from multitree.topology.arrays import Float64Array, Int32Array, int32s, positions_in_group
 from multitree.topology.errors import TopologyError
 from multitree.topology.file_io import naming
-from multitree.topology.networks.graphs import LinkKeys, NumberedGraph, as_networkx, from_networkx
+from multitree.topology.networks.graphs import GraphKeys, NumberedGraph, as_networkx, from_networkx
 from multitree.topology.networks.measures import (
     Adjacency,
     adjacency,
@@ -292,6 +292,7 @@ class Topology:
         name: str = "networkx",
         bandwidth_key: str | None = None,
         latency_key: str | None = None,
+        kind_key: str | None = None,
     ) -> "Topology":
         """Number the nodes and links of a networkx graph of any kind; see `graphs.from_networkx`.
 
@@ -302,6 +303,8 @@ class Topology:
             What messages call the topology.
         bandwidth_key, latency_key : str, optional
             Attributes of links in the place of ours, NAME:UNIT, such as "capacity:Gb/s".
+        kind_key : str, optional
+            An attribute of nodes in the place of ``kind``, such as "role:gpu=rank,tor=switch".
 
         Returns
         -------
@@ -310,7 +313,7 @@ class Topology:
         Raises
         ------
         TypeError, TopologyError
-            If it is no graph, or no topology, or links may have a speed by another name.
+            If it is no graph, or no topology, or a speed or a kind may go by another name.
 
         Examples
         --------
@@ -318,7 +321,7 @@ class Topology:
         >>> Topology.from_networkx(networkx.petersen_graph(), name="petersen").diameter
         2
         """
-        keys = LinkKeys.of(bandwidth_key, latency_key)
+        keys = GraphKeys.of(bandwidth_key, latency_key, kind_key)
         with naming(name, TopologyError):
             numbered = from_networkx(graph, name, keys)
         return cls(name, **numbered._asdict())

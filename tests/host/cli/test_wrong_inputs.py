@@ -206,6 +206,8 @@ WRONG = [
     ("schedule mesh:2x4 --ranks 0--3", "Ranks must be like 0-3,8, not '0--3'"),
     ("schedule mesh:2x4 --ranks 0-999999999", "Rank must be within 0..7, not 8"),
     ("schedule mesh:2x4 --ranks 999999999", "Rank must be within 0..7, not 999999999"),
+    ("schedule mesh:2x4 --ranks 0-3,0", "Rank must be listed once, not 0 again"),
+    ("schedule mesh:2x4 --kind-key role", "Keys of data must come with a file, not with 'mesh"),
     ("schedule mesh:2x4 --forwarding", "Forwarding must come with ranks, which say who takes part"),
     (
         "schedule mesh:2x4 --forwarding --ranks 4-7,0-3",

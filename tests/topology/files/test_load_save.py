@@ -244,7 +244,7 @@ EXTERNAL = '<!DOCTYPE graphml [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
         (graphml(LINK, edge('<data key="l">0</data>')), "line 3, .*: data link of edge must be th"),
         (graphml(LINK_1), "line 3, column 58: link must be there once, not again 1"),
         (graphml(LINK_2), "line 3, column 29: link must be an integer within 0..1, not 2"),
-        (graphml(HUB), "line 3, column 1: kind must be rank or switch, not 'hub'"),
+        (graphml(HUB), "line 3, column 1: kind of node '0' must be rank or switch, not 'hub'"),
         (graphml(key("schema", "graph"), V0), "schema must be multitree.topology.v1, not 'v0'"),
         (graphml(parts=""), "Number of ranks must be within 2..65536, not 0"),
         (graphml(parts=NODES), "Every node of 'wrong.graphml' must be reachable"),

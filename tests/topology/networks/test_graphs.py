@@ -1,5 +1,6 @@
 """What a graph says of its links is read, refused or reported, never just dropped."""
 
+import re
 import warnings
 
 import networkx as nx
@@ -151,6 +152,65 @@ def test_a_key_that_some_links_have_not_is_refused(read, tmp_path):
     del graph.edges["y", "z"]["capacity"]
     says = "capacity must be there, as on all .*, not missing"
     refuses(TopologyError, says, read, tmp_path, graph, bandwidth_key="capacity:Gb/s")
+
+
+def hub(of_hub, of_others=None, *, name="kind"):
+    """Three nodes around a fourth, whose kind is that, and theirs another or none."""
+    graph = nx.star_graph(3)
+    graph.nodes[0][name] = of_hub
+    if of_others is not None:
+        graph.add_nodes_from([1, 2, 3], **{name: of_others})
+    return graph
+
+
+@readers
+@pytest.mark.parametrize("kind", ["Switch", "router", "SWITCH", 1, True, "", "host"])
+def test_a_kind_that_is_neither_is_refused_by_its_node_and_is_no_rank(read, kind, tmp_path):
+    said = re.escape(repr(kind if read is from_graph else str(kind)))
+    node = 0 if read is from_graph else "'0'"
+    says = f"kind of node {node} must be rank or switch, not {said}: hosts are ranks, what only f"
+    refuses(TopologyError, says, read, tmp_path, hub(kind))
+    # GraphML has no such value.
+    refuses(TopologyError, "kind of node 0 must be .*, not None", from_graph, None, hub(None))
+
+
+@readers
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        *(("type", "ab"), ("nodeType", "ab"), ("device role", "ab"), ("is_switch", [True, False])),
+        *(("class", [1, 2]), ("what", ["Switch", "gpu"]), ("isGPU", [0, 1]), ("Kind", "ab")),
+    ],
+)
+def test_a_kind_by_another_name_is_refused_until_a_key_says_what_it_is(
+    read, name, values, tmp_path
+):
+    graph = hub(*values, name=name)
+    says = f"attribute '{name}' of nodes must be called kind.*--kind-key {name}:VALUE.*passed over"
+    refuses(TopologyError, says, read, tmp_path, graph)
+    key = f"{name}:{values[0]}=switch,{values[1]}=rank"
+    topology = read(tmp_path, graph, kind_key=key)
+    assert (topology.num_ranks, topology.num_switches) == (3, 1)
+    assert set(topology.links[topology.links != 3]) == {0, 1, 2}
+    nx.set_node_attributes(graph, {0: "switch", **dict.fromkeys([1, 2, 3], "rank")}, "kind")
+    refuses(TopologyError, f"kind must not .* '{name}'", read, tmp_path, graph, kind_key=key)
+    with pytest.warns(TopologyWarning, match=f"attributes of nodes that are not read: '{name}'"):
+        assert read(tmp_path, graph).num_switches == 1
+
+
+@readers
+def test_a_key_of_kinds_reads_every_node_or_refuses_one_by_name(read, tmp_path):
+    graph = hub("switch", "rank", name="role")
+    assert read(tmp_path, graph, kind_key="role").num_switches == 1
+    key = "role:Switch=switch,gpu=rank"
+    refuses(
+        TopologyError, "role of node .* be switch or gpu, not", read, tmp_path, graph, kind_key=key
+    )
+    del graph.nodes[2]["role"]
+    says = "role of node '?2'? must be there, as of all nodes, not missing"
+    refuses(TopologyError, says, read, tmp_path, graph, kind_key="role")
+    for wrong in ("role:a=rank,b=router", "role:a=rank,A=switch", "role:=rank", ":a=rank", 7):
+        refuses(TopologyError, "Kind key must be NAME, or", read, tmp_path, graph, kind_key=wrong)
 
 
 def test_keys_come_with_graphs_of_topologies_only(tmp_path):

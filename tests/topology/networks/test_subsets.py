@@ -82,7 +82,10 @@ def test_who_is_cut_off_is_named_and_so_are_numbers_that_cannot_be():
     assert among(one_way, [0, 1], forwarding=True).links.tolist() == [[0, 1], [1, 2], [2, 0]]
     refuses(TopologyError, r"Rank must be within 0\.\.5, not 6", among, ring(6), [0, 6])
     says = "ranks that take part must be at least 2, not 1"
-    refuses(TopologyError, says, among, ring(6), [3, 3], forwarding=True)
+    refuses(TopologyError, says, among, ring(6), [3], forwarding=True)
+    refuses(TopologyError, "Rank must be listed once, not 3 again", among, ring(6), [3, 0, 3])
+    says = "Link must be listed once, not 1 again"
+    refuses(TopologyError, says, ring(6).without, links=[1, 1])
 
 
 def is_right(schedule):
