@@ -34,15 +34,14 @@ class Callbacks:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._queue: deque[Callable[[], None]] = deque()
-        self._turn = 0  # number of the thread whose turn it is
-        self._has_thread = False
+        self._turn = 0  # number of the thread whose turn it is; the first one is 1
         self._begun_s: float | None = None
 
     def submit(self, callback: Callable[[], None]) -> None:
         """Have a callback run; from any thread."""
         with self._changed:
             self._queue.append(callback)
-            if not self._has_thread:
+            if not self._turn:
                 self._start()
             self._changed.notify_all()
 
@@ -68,11 +67,12 @@ class Callbacks:
 
     def _start(self) -> None:
         self._turn += 1
-        self._has_thread, self._begun_s = True, None
+        self._begun_s = None
         name = f"multitree-callbacks-{self._turn}"
         threading.Thread(target=self._run, args=(self._turn,), name=name, daemon=True).start()
 
     def _run(self, turn: int) -> None:
+        _HERE.turn = turn
         while True:
             with self._changed:
                 while self._turn == turn and not self._queue:
@@ -82,7 +82,6 @@ class Callbacks:
                     return
                 callback = self._queue.popleft()
                 self._begun_s = monotonic()
-            _HERE.turn = turn
             try:
                 callback()
             except BaseException:
@@ -101,8 +100,10 @@ class Callbacks:
             yield
             return
         self._begun_s = inf
-        yield
-        self._begun_s = monotonic()
+        try:
+            yield
+        finally:
+            self._begun_s = monotonic()
 
 
 CALLBACKS = Callbacks()
@@ -126,16 +127,65 @@ class Ending(Protocol):
         """Have a callback run by `CALLBACKS` at the end."""
 
 
-class CollectiveFuture(torch.futures.Future[Any]):
+class _Chain(torch.futures.Future[Any]):
+    """A Future whose callbacks run in the thread of `CALLBACKS`, also where it is done already.
+
+    Where they run must not depend on who is faster: collectives that they start would come in
+    another order on another rank.
+    """
+
+    def __init__(self, devices: list[torch.device]) -> None:
+        super().__init__(devices=devices)
+        self._devices = devices
+
+    def _call_back(self, callback: Callable[[], None]) -> None:
+        """Have a function called at the end, where callbacks are to run."""
+        raise NotImplementedError
+
+    def then(self, callback: Callable[..., Any]) -> "torch.futures.Future[Any]":
+        """Have a callback called with this Future at its end; a Future of what it returns."""
+        made = _Chained(self._devices)
+        self._call_back(lambda: made.fill(lambda: callback(self)))
+        return made
+
+    def add_done_callback(self, callback: Callable[..., None]) -> None:
+        """Have a callback called with this Future at its end."""
+        self._call_back(lambda: callback(self))
+
+
+class _Chained(_Chain):
+    """The Future of what a callback returns; its own callbacks run behind that at once."""
+
+    def fill(self, callback: Callable[[], Any]) -> None:
+        """Complete it with what a callback returns or raises."""
+        try:
+            result = callback()
+        except Exception as error:
+            # C++ takes it for a result that it cannot read, and raises with the text of the error.
+            self.set_exception(error)
+        else:
+            self.set_result(result)
+
+    def _call_back(self, callback: Callable[[], None]) -> None:
+        def ended(_: Any) -> None:
+            # What fills it is in the right thread; a caller who finds it filled may be in any.
+            if CALLBACKS.is_here:
+                callback()
+            else:
+                CALLBACKS.submit(callback)
+
+        torch.futures.Future.add_done_callback(self, ended)
+
+
+class CollectiveFuture(_Chain):
     """The Future of a handle, as Python reads it.
 
-    Its callbacks run in the thread of `CALLBACKS`, also where it is done when they are given: where
-    they run does not depend on who is faster. Whoever waits for it, as other callbacks do, waits
-    for the handle itself, and not until that thread comes to it.
+    Whoever waits for it, as other callbacks do, waits for the handle itself, and not until the
+    thread of `CALLBACKS` comes to it.
     """
 
     def __init__(self, handle: Ending, result: list[Any]) -> None:
-        super().__init__(devices=_devices_of(result))
+        super().__init__(_devices_of(result))
         self._handle, self.tensors = handle, result
         handle.call_back(self._end)
 
@@ -159,22 +209,14 @@ class CollectiveFuture(torch.futures.Future[Any]):
             return super().value()  # raises
         return self.wait()
 
-    def then(self, callback: Callable[..., Any]) -> "torch.futures.Future[Any]":
-        """Have a callback called with this Future at its end; a Future of what it returns."""
-        gate = self._gate()
-        made = gate.then(lambda gate: callback(self))
+    def _call_back(self, callback: Callable[[], None]) -> None:
+        if not self._devices:
+            self._handle.call_back(callback)
+            return
+        # Callbacks of a Future of PyTorch run in streams of their own.
+        gate: torch.futures.Future[None] = torch.futures.Future(devices=self._devices)
+        gate.add_done_callback(lambda gate: callback())
         self._handle.call_back(lambda: gate.set_result(None))
-        return made
-
-    def add_done_callback(self, callback: Callable[..., None]) -> None:
-        """Have a callback called with this Future at its end."""
-        gate = self._gate()
-        gate.add_done_callback(lambda gate: callback(self))
-        self._handle.call_back(lambda: gate.set_result(None))
-
-    def _gate(self) -> "torch.futures.Future[None]":
-        """A Future that is completed where callbacks are to run."""
-        return torch.futures.Future(devices=_devices_of(self.tensors))
 
     def _end(self) -> None:
         """Complete what C++ sees of it."""

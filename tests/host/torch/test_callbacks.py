@@ -75,6 +75,26 @@ def test_callbacks_run_in_the_order_of_collectives_and_may_use_autograd():
     assert run_ranks(in_order, 2) == [list(range(50))] * 2
 
 
+def chained(rank, num_ranks):
+    """Sums that callbacks of callbacks start, which one rank hangs on what has ended already."""
+    results, failed = [], reduced().then(lambda done: 1 / 0)
+    for number in range(20):
+        first = reduced(number).then(lambda done: done.value()[0] + 1)
+        if rank == number % 2:
+            first.wait()
+        second = first.then(lambda done: reduced(done.value()[0]).wait()[0])
+        dist.all_reduce(torch.ones(3))
+        results.append(second.then(lambda done: done.value().tolist()))
+    with pytest.raises(ZeroDivisionError):
+        failed.then(lambda done: done.value()).wait()
+    return [result.wait()[0] for result in results]
+
+
+def test_callbacks_of_callbacks_run_in_one_order_on_all_ranks():
+    expected = [2 * (2.0 * number + 1) for number in range(20)]
+    assert run_ranks(chained, 2) == [expected] * 2
+
+
 def test_where_a_callback_takes_long_the_next_ones_go_on_in_order(monkeypatch):
     monkeypatch.setattr(futures, "PATIENCE_S", 0.0)
     callbacks, go, ran = Callbacks(), threading.Event(), []
