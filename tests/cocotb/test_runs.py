@@ -1,5 +1,6 @@
-"""A case comes back from its files; which benches of a folder are run."""
+"""A case comes back from its files; which benches run; how a collective ends."""
 
+import asyncio
 import json
 import re
 from dataclasses import replace
@@ -13,6 +14,7 @@ from multitree.nic.driver.config import Config
 from multitree.sim.cocotb import runs
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, STALLS_VARIABLE, BenchCase, BenchTop
 from multitree.sim.cocotb.coverage import bench_bins
+from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
 from multitree.sim.cocotb.simulators import SIMULATORS, TestResult
 from tests.refusals import refuses
@@ -180,3 +182,28 @@ def test_the_first_simulator_that_is_there_is_chosen(monkeypatch):
 def test_there_is_a_limit_for_each_simulator():
     assert set(runs.MOST_INTERFACES) == set(SIMULATORS)
     assert Path(runs.COVERAGE_FILE).suffix == ".json"
+
+
+class _Ended(RegisterHost):
+    """A host whose interrupt is high, and what it reads of STATUS."""
+
+    def __init__(self, done, fault):
+        self._prefix, self._word = "rank_0_", done << 2 | fault << 3
+
+    async def start(self):
+        pass
+
+    async def read(self, register):
+        return self._word
+
+    async def _wait_irq(self, timeout_cycles):
+        return 1
+
+
+@pytest.mark.parametrize(("done", "fault"), [(1, 0), (0, 1), (1, 1)])
+def test_a_collective_is_done_only_without_a_fault(done, fault):
+    assert asyncio.run(_Ended(done, fault).run(9)) == (not fault)
+
+
+def test_an_interrupt_without_a_reason_is_an_error():
+    refuses(AssertionError, "rank_0_irq: .*0x0", asyncio.run, _Ended(0, 0).run(9))
