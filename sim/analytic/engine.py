@@ -119,11 +119,21 @@ def translated(run: Run, group: Translations) -> Trace:
     A rank's table has each row of the tree once, and each of its links those of one direction, so
     that a rank, its links and one flow stand for all. Tables have rows of a step in the order of
     their flows, which differs between ranks; here it is the tree's. ScheduleError if chunks or
-    starts are not all the same, or in lockstep. O(num_transfers) of the tree.
+    starts or links of a direction are not all the same, with waves, or in lockstep.
+    O(num_transfers) of the tree.
     """
     tree, model, num_flits = run.schedule, run.model, run.num_flits
     topology, directions = tree.topology, group.directions_of(tree.route_links)
     name, num_ranks = topology.name, topology.num_ranks
+    if not group.are_alike_on(topology):
+        raise ScheduleError(
+            f"{name}: links of a translated schedule must be of equal speed and latency at every "
+            "rank; `schedule()` writes it out for others"
+        )
+    if tree.num_waves > 1:
+        raise ScheduleError(
+            f"{name}: waves of a translated schedule must be 1, not {tree.num_waves}"
+        )
     if num_flits % num_ranks:
         raise ScheduleError(
             f"{name}: flits of a translated schedule must be a multiple of {num_ranks}, so that "

@@ -7,8 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from multitree.topology.arrays import Int32Array, Int64Array
-from multitree.topology.checks.verify import Report, overlaps, verify
+from multitree.topology.arrays import Int32Array, Int64Array, largest_group
+from multitree.topology.checks.verify import (
+    Report,
+    check_schedule,
+    is_causal,
+    links_overlap,
+    verify,
+)
 from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
 from multitree.topology.networks.topology import Topology
@@ -72,13 +78,40 @@ class ImplicitSchedule:
     Parameters
     ----------
     tree : Schedule
-        One flow, rooted at the rank of element 0.
+        One flow, rooted at the rank of element 0; each row takes one link.
     group : Translations
-        Of the tree's topology.
+        Of the tree's topology, by number of links; these may differ in speed and latency.
+
+    Raises
+    ------
+    TypeError
+        If one is of another class.
+    ScheduleError
+        If rows take other routes, or the translations do not move links to links.
     """
 
     tree: Schedule
     group: Translations
+
+    def __post_init__(self) -> None:
+        check_type("Tree", self.tree, Schedule)
+        check_type("Group", self.group, Translations)
+        # All that a reader takes for granted of other ranks than the one that it looks at.
+        problem = self.group.problem_on(self.topology)
+        if problem is not None:
+            raise ScheduleError(
+                f"Translations of {self.topology.name!r} must move links to links: {problem}"
+            )
+        if self.tree.num_flows != 1 or (np.diff(self.tree.route_offsets) != 1).any():
+            raise ScheduleError(
+                "An implicit schedule must have one tree, whose rows take one link each"
+            )
+        if (self.directions < 0).any():
+            row = int(np.flatnonzero(self.directions < 0)[0])
+            raise ScheduleError(
+                f"{self.tree.describe(row)}: route must be a link that the translations move, "
+                f"not link {self.tree.route_links[row]}"
+            )
 
     @property
     def topology(self) -> Topology:
@@ -122,12 +155,12 @@ class ImplicitSchedule:
 
     @property
     def num_waves(self) -> int:
-        """One."""
+        """Slices of the buffer that the rows of all flows are run on."""
         return self.tree.num_waves
 
     @property
     def period(self) -> int:
-        """One, as there is one wave."""
+        """Steps from one wave to the next."""
         return self.tree.period
 
     @property
@@ -147,10 +180,10 @@ class ImplicitSchedule:
 
     @cached_property
     def max_link_load(self) -> int:
-        """The largest number of transfers on one link in one step."""
+        """The largest number of transfers on one link in one step, of all waves."""
+        step = self.tree.step % self.period if self.num_waves > 1 else self.tree.step
         # N translations take a row in one direction to all N links of that direction, each once.
-        used = self.tree.step.astype(np.int64) * self.group.num_directions + self.directions
-        return int(np.unique(used, return_counts=True)[1].max())
+        return largest_group(step.astype(np.int64) * self.group.num_directions + self.directions)
 
     def schedule(self, roots: Sequence[int] | None = None) -> Schedule:
         """Write all rows out.
@@ -219,24 +252,18 @@ class ImplicitSchedule:
     def _written(
         self, flow: Int64Array, row: Int64Array, root: Int64Array, num_flows: int
     ) -> Schedule:
-        """A schedule of the tree's rows, each moved to a root, for a flow."""
-        columns, links = self._moved(flow, row, root)
-        fields: dict[str, Any] = {**columns, "flow_offsets": np.arange(num_flows + 1)}
-        fields |= {"route_offsets": np.arange(len(links) + 1), "route_links": links}
-        return replace(self.tree, **fields, route_classes=np.zeros_like(links))
-
-    def _moved(
-        self, flow: Int64Array, row: Int64Array, root: Int64Array
-    ) -> tuple[dict[str, Int32Array], Int32Array]:
-        """Columns and links of the tree's rows, each moved to a root, sorted as schedules are."""
+        """A schedule of the tree's rows, each moved to a root, for a flow, sorted."""
         group, tree = self.group, self.tree
         by = group.element[root]
         src, dst = (group.plus(group.element[ends][row], by) for ends in (tree.src, tree.dst))
         links = group.links[src, self.directions[row]]
         columns = {"step": tree.step[row], "op": tree.op[row], "flow": flow.astype(np.int32)}
         columns |= {"src": group.rank[src], "dst": group.rank[dst], "order": tree.order[row]}
+        columns |= {"route_links": links, "route_classes": tree.route_classes[row]}
         by_step = np.lexsort([columns[field] for field in ("dst", "src", "flow", "step")])
-        return {field: columns[field][by_step] for field in ROW_FIELDS}, links[by_step]
+        fields: dict[str, Any] = {field: column[by_step] for field, column in columns.items()}
+        fields |= {"flow_offsets": np.arange(num_flows + 1)}
+        return replace(tree, route_offsets=np.arange(len(links) + 1), **fields)
 
     @cached_property
     def hash(self) -> str:
@@ -247,17 +274,19 @@ class ImplicitSchedule:
         O(rows x columns), step by step: some 7 CPU s for `MAX_ROWS`.
         """
         num_ranks, num_rows = self.topology.num_ranks, self.num_transfers
-        names = (*ROW_FIELDS, "link", "class")
+        names = (*ROW_FIELDS, "route_links", "route_classes")
         blocks = {name: Blocks(num_rows, self._blocks(name)) for name in names}
         # Routes are one link long, so offsets are 0, 1, 2, ...; how they are cut changes no hash.
-        offsets = Blocks(num_rows + 1, _counted(num_rows + 1, num_rows // self.tree.num_steps))
+        at_once = num_rows // self.tree.num_steps + 1
+        offsets = Blocks(num_rows + 1, _counted(num_rows + 1, at_once))
         return schedule_fingerprint(
             self.topology,
             self.tree.collective,
             self.tree.root,
             np.arange(num_ranks + 1),
             [blocks[field] for field in ROW_FIELDS],
-            (offsets, blocks["link"], blocks["class"]),
+            (offsets, blocks["route_links"], blocks["route_classes"]),
+            (self.num_waves, self.period) if self.num_waves > 1 else (),
         )
 
     def _blocks(self, name: str) -> Iterator[Int32Array]:
@@ -267,9 +296,7 @@ class ImplicitSchedule:
         ends = np.flatnonzero(np.r_[True, np.diff(tree.step) > 0, True])
         for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
             shape = num_ranks, last - first
-            if name == "class":
-                yield np.zeros(shape, np.int32)
-            elif name == "step":
+            if name == "step":
                 yield np.full(shape, tree.step[first])
             elif name == "flow":
                 yield np.broadcast_to(np.arange(num_ranks, dtype=np.int32)[:, None], shape)
@@ -286,7 +313,7 @@ class ImplicitSchedule:
         # Within a step and flow rows ascend by (src, dst): each flow has an order of its own.
         key = columns["src"].astype(np.int64) * self.topology.num_ranks + columns["dst"]
         by_key = np.argsort(key, axis=1)
-        if name == "link":
+        if name == "route_links":
             columns[name] = group.links[src, self.directions[rows]]
         elif name not in columns:
             columns[name] = np.broadcast_to(getattr(tree, name)[rows], src.shape)
@@ -301,16 +328,16 @@ def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
 
 def verify_any(schedule: AnySchedule) -> Report:
     """Prove a schedule, by `verify` or by `verify_implicit`; raise a ScheduleError where wrong."""
-    if schedule.group is None:
-        return verify(schedule.tree)
-    return verify_implicit(ImplicitSchedule(schedule.tree, schedule.group))
+    if isinstance(schedule, ImplicitSchedule):
+        return verify_implicit(schedule)
+    return verify(schedule.tree)
 
 
 def verify_implicit(implicit: ImplicitSchedule) -> Report:
     """Prove that the schedule written out is right, from one tree and the group.
 
-    What holds for the tree holds for each of its translations; that no two of them meet on a link
-    follows where the tree has no direction twice at a time.
+    What holds for the tree holds for each of its translations. Between them they take a row to
+    every link of its direction, so that the slowest one tells whether any is late or in the way.
 
     Parameters
     ----------
@@ -326,7 +353,7 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
     TypeError
         If it is no ImplicitSchedule.
     ScheduleError
-        If the tree is wrong, or the translations move some link to none.
+        If the tree is wrong.
 
     Notes
     -----
@@ -334,24 +361,21 @@ def verify_implicit(implicit: ImplicitSchedule) -> Report:
     """
     check_type("Implicit schedule", implicit, ImplicitSchedule)
     group, tree, topology = implicit.group, implicit.tree, implicit.topology
-    report = verify(tree)
-    ends = topology.links[group.links]
-    numbers = np.arange(topology.num_ranks)
-    # The proof of one tree holds for its translations only if these move links to links.
-    reached = group.rank[group.plus(numbers[:, None], group.moves[None, :])]
-    if (ends[..., 0] != group.rank[:, None]).any() or (ends[..., 1] != reached).any():
-        raise ScheduleError(f"Translations of {topology.name!r} must move links to links")
-    if tree.num_flows != 1 or int(tree.flow_roots[0]) != int(group.rank[0]):
+    check_schedule(tree, roots=group.rank)
+    if int(tree.flow_roots[0]) != int(group.rank[0]):
         raise ScheduleError(
             f"An implicit schedule must have one tree, rooted at rank {int(group.rank[0])}"
         )
-    slots = link_occupancy(topology)[tree.route_links]
+    slots = link_occupancy(topology)[group.links].max(axis=0)[implicit.directions]
     load = implicit.max_link_load
-    return replace(
-        report,
-        contention_free=load <= 1 and not overlaps(implicit.directions, tree.step, slots),
+    return Report(
+        contention_free=load <= 1 and not links_overlap(tree, implicit.directions, slots),
+        causal=is_causal(tree, slots),
         max_link_load=load,
         num_messages=implicit.num_transfers,
         max_messages_per_rank=tree.num_transfers,
+        max_siblings=int(tree.order.max()) + 1,
+        num_steps=implicit.num_steps,
         bound_steps=bound_steps(topology),
+        tree_height_hops=implicit.tree_height_hops,
     )

@@ -31,13 +31,14 @@ __all__ = [
 ]
 
 
-def is_causal(schedule: Schedule) -> bool:
-    """Whether nothing is sent before it has come, a chunk taking each link's `link_occupancy`.
+def is_causal(schedule: Schedule, slots: Int64Array | None = None) -> bool:
+    """Whether nothing is sent before it has come, a chunk taking `slots` steps for each hop.
 
-    Interfaces wait for what is missing, so a schedule that is not causal is late, not wrong; one on
-    equally fast links always is.
+    By default that is the `link_occupancy` of the hop's link. Interfaces wait for what is missing,
+    so a schedule that is not causal is late, not wrong; one on equally fast links always is.
     """
-    slots = link_occupancy(schedule.topology)[schedule.route_links]
+    if slots is None:
+        slots = link_occupancy(schedule.topology)[schedule.route_links]
     done = schedule.step.astype(np.int64)
     done += np.maximum.reduceat(slots, schedule.route_offsets[:-1])
     num_ranks = schedule.topology.num_ranks
@@ -65,17 +66,23 @@ def overlaps(places: Int32Array, step: Int32Array, slots: Int64Array) -> bool:
     return bool(((place[1:] == place[:-1]) & (begins[1:] < ends[:-1])).any())
 
 
-def links_overlap(schedule: Schedule) -> bool:
-    """Whether a link is taken again before a chunk has left it, by any wave."""
-    links = schedule.route_links
+def links_overlap(
+    schedule: Schedule, places: Int32Array | None = None, slots: Int64Array | None = None
+) -> bool:
+    """Whether a link is taken again before a chunk has left it, by any wave.
+
+    Hops may take `places` in the links' stead, and hold each for `slots` steps.
+    """
+    places = schedule.route_links if places is None else places
     steps = schedule.step[rows_of_entries(schedule.route_offsets)]
-    slots = link_occupancy(schedule.topology)[links]
+    if slots is None:
+        slots = link_occupancy(schedule.topology)[schedule.route_links]
     if schedule.num_waves == 1:
-        return overlaps(links, steps, slots)
+        return overlaps(places, steps, slots)
     # All periods are alike: what is held beyond the end of one is held at the start of the next.
     entry = rows_of_entries(np.r_[0, np.cumsum(slots)])
     later = np.arange(len(entry)) - (np.cumsum(slots) - slots)[entry]
-    place = links[entry].astype(np.int64) * schedule.period
+    place = places[entry].astype(np.int64) * schedule.period
     return largest_group(place + (steps[entry] + later) % schedule.period) > 1
 
 
@@ -151,10 +158,11 @@ def verify(schedule: Schedule) -> Report:
     )
 
 
-def check_schedule(schedule: Schedule) -> None:
+def check_schedule(schedule: Schedule, roots: Int32Array | None = None) -> None:
     """Prove what `verify` proves, and measure nothing: a TypeError or ScheduleError if it is wrong.
 
     Much faster on some topologies: the diameter alone takes O(diameter x links x num_ranks).
+    `roots` are those of all flows, of which the schedule may hold some.
     """
     check_type("Schedule", schedule, Schedule)
     # The order matters: phases and roots are read off trees that are proved before.
@@ -162,21 +170,23 @@ def check_schedule(schedule: Schedule) -> None:
     proofs += [check_routes]
     proofs += [partial(check_trees, op=op) for op in OPS_OF[schedule.collective]]
     proofs += [check_phases] if schedule.collective == "all_reduce" else []
-    proofs += [check_order, _check_places_of_roots]
+    proofs += [check_order, partial(_check_places_of_roots, roots=roots)]
     for number, prove in enumerate(proofs):
         report(f"verifying {schedule.num_transfers:,} transfers, proofs done", number, len(proofs))
         prove(schedule)
 
 
-def _check_places_of_roots(schedule: Schedule) -> None:
-    roots, ends = schedule.flow_roots, (schedule.src, schedule.dst)
+def _check_places_of_roots(schedule: Schedule, roots: Int32Array | None) -> None:
+    asked = schedule.collective, schedule.flow_roots, schedule.root, schedule.topology.num_ranks
+    if roots is not None:
+        check_roots(asked[0], roots, *asked[2:])
+        return
 
     def row_at_root(flow: int) -> str:
-        at_root = np.logical_or(*(end == roots[flow] for end in ends))
+        at_root = np.isin([schedule.src, schedule.dst], schedule.flow_roots[flow]).any(axis=0)
         return schedule.describe(int(np.flatnonzero(at_root & (schedule.flow == flow))[0]))
 
-    num_ranks = schedule.topology.num_ranks
-    check_roots(schedule.collective, roots, schedule.root, num_ranks, describe=row_at_root)
+    check_roots(*asked, describe=row_at_root)
 
 
 def _check_ops(schedule: Schedule) -> None:

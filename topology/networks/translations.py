@@ -182,10 +182,40 @@ class Translations:
         return int32s("Ranks", np.argsort(self.element))
 
     def directions_of(self, links: Int32Array) -> Int32Array:
-        """The direction of each link, int32 (n,)."""
-        directions = np.empty(self.links.size, np.int32)
+        """The direction of each link, int32 (n,); -1 where the group does not move it."""
+        directions = np.full(
+            max(self.links.max(initial=-1), links.max(initial=-1)) + 1, -1, np.int32
+        )
         directions[self.links] = np.arange(self.num_directions)
         return directions[links]
+
+    def problem_on(self, topology: Topology) -> str | None:
+        """Why the group does not move the ranks of a topology and its own links; None if it does.
+
+        Links that the group does not have may be more, and all may differ in speed and latency.
+        """
+        num_ranks, everyone = topology.num_ranks, np.arange(topology.num_ranks)
+        if prod(self.sizes) != num_ranks or not np.array_equal(np.sort(self.element), everyone):
+            return f"there must be one element of {self.sizes} for each of {num_ranks} ranks"
+        if self.links.shape != (num_ranks, self.num_directions):
+            return f"each rank must have {self.num_directions} links, not {self.links.shape}"
+        ids = np.sort(self.links, axis=None)
+        if (np.diff(ids) == 0).any() or ids[0] < 0 or ids[-1] >= topology.num_links:
+            return f"links must be different ones of {topology.num_links}"
+        reached = self.rank[self.plus(everyone[:, None], self.moves[None, :])]
+        ends = np.stack(np.broadcast_arrays(self.rank[:, None], reached), axis=-1)
+        wrong = np.argwhere((topology.links[self.links] != ends).any(axis=-1))
+        if not wrong.size:
+            return None
+        link, (src, dst) = int(self.links[tuple(wrong[0])]), ends[tuple(wrong[0])].tolist()
+        return f"link {link} must lead from rank {src} to {dst}"
+
+    def are_alike_on(self, topology: Topology) -> bool:
+        """Whether the links of each direction are equal in speed and latency."""
+        return all(
+            bool((numbers[self.links] == numbers[self.links[:1]]).all())
+            for numbers in (topology.bandwidth_gbytes_per_s, topology.latency_ns)
+        )
 
     def plus(self, elements: IntArray, moves: IntArray) -> Int32Array:
         """Sums of elements, of the shape that both broadcast to."""
@@ -245,19 +275,16 @@ def _with_directions(
     kinds, direction = np.unique(kind, return_inverse=True)
     links = np.full((topology.num_ranks, len(kinds)), -1, np.int32)
     links[src, direction] = np.arange(topology.num_links)
-    # Checks that each translation moves links to links of the same speed and latency.
-    alike = bool((links >= 0).all())
-    for numbers in (topology.bandwidth_gbytes_per_s, topology.latency_ns):
-        alike = alike and bool((numbers[links] == numbers[links[0]]).all())
-    if not alike:
+    moves = element[topology.links[links[0], 1]]
+    ascending = np.argsort(_signed(sizes, moves), kind="stable")
+    columns = int32s("Links", links[:, ascending]), int32s("Moves", moves[ascending])
+    found = Translations(sizes, element, *columns)
+    if (links < 0).any() or not found.are_alike_on(topology):
         raise ScheduleError(
             f"symmetric must have links of equal number, speed and latency at every rank, "
             f"not those of {topology.name!r}"
         )
-    moves = element[topology.links[links[0], 1]]
-    ascending = np.argsort(_signed(sizes, moves), kind="stable")
-    columns = int32s("Links", links[:, ascending]), int32s("Moves", moves[ascending])
-    return Translations(sizes, element, *columns)
+    return found
 
 
 def _signed(sizes: tuple[int, ...], moves: Int32Array) -> Int32Array:

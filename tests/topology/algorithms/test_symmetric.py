@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from multitree import ImplicitSchedule, ScheduleError, Topology, build, parse_topology, verify
-from multitree.nic.driver.config import Config
-from multitree.nic.driver.table import compile_table
 from multitree.topology.algorithms.symmetric import build_symmetric, implicit_symmetric
-from multitree.topology.checks.implicit import AnySchedule, verify_any, verify_implicit
+from multitree.topology.checks.implicit import verify_implicit
 from multitree.topology.collectives import Op
 from multitree.topology.families.direct import fully_connected, hypercube, ring, torus
 from multitree.topology.networks.bounds import bound_steps, link_occupancy
@@ -30,9 +28,6 @@ TOPOLOGIES = [
     *(hypercube(exponent) for exponent in range(2, 11)),
     *(fully_connected(size) for size in (2, 3, 8, 60)),
 ]
-# All but the two that say what is held, and the two that write rows out.
-ANSWERS = {name for name in vars(AnySchedule) if name[0] != "_"}
-ANSWERS -= {"tree", "group", "schedule", "at"}
 SMALL = "torus:4x4 torus:3x5 torus:2x3x4 ring:2 ring:9 hypercube:5 full:6"
 
 
@@ -42,34 +37,6 @@ def test_steps_are_the_bound_and_the_height_is_the_diameter(topology):
     assert report.num_steps == 2 * bound_steps(topology)
     assert report.tree_height_hops == topology.diameter
     assert report.contention_free
-
-
-@over(SMALL)
-def test_an_orbit_says_what_its_schedule_says(topology):
-    implicit = implicit_symmetric(topology)
-    schedule = implicit.schedule()
-    assert verify(schedule) == verify_any(schedule) == verify_any(implicit)
-    assert verify_any(implicit) == verify_implicit(implicit)
-    for question in ANSWERS:
-        assert getattr(implicit, question) == getattr(schedule, question), question
-    assert schedule.hash == implicit.hash
-    assert schedule.num_transfers == implicit.num_transfers
-    roots = schedule.flow_roots
-    assert roots.tolist() == list(range(implicit.topology.num_ranks))
-
-
-@over(SMALL)
-def test_a_table_needs_the_rows_at_its_rank_only(topology):
-    implicit = implicit_symmetric(topology)
-    schedule, ports = implicit.schedule(), int(topology.degree.max())
-    config = Config(num_ports=ports, table_depth=256, num_flows=64)
-    for rank in range(topology.num_ranks):
-        part = implicit.at(rank)
-        assert ((part.src == rank) ^ (part.dst == rank)).all()
-        own = compile_table(part, rank, 1000, config)
-        whole = compile_table(schedule, rank, 1000, config)
-        for field in ("op", "flow", "port", "step", "base", "size", "parent", "children"):
-            assert (getattr(own, field) == getattr(whole, field)).all()
 
 
 @over(SMALL)
@@ -168,14 +135,6 @@ def test_a_tree_of_fast_links_overlaps_on_slow_ones():
     tree = replace(implicit_symmetric(torus(4, 4)).tree, topology=slow)
     report = verify_implicit(ImplicitSchedule(tree, translations_of(slow)))
     assert (report.contention_free, report.max_link_load, report.causal) == (False, 1, False)
-
-
-def test_an_orbit_that_is_none_is_refused():
-    implicit = implicit_symmetric(torus(4, 4))
-    with pytest.raises(ScheduleError, match="move links to links"):
-        verify_implicit(ImplicitSchedule(implicit.tree, translations_of(hypercube(4))))
-    with pytest.raises(ScheduleError, match="one tree, rooted at rank 0"):
-        verify_implicit(ImplicitSchedule(implicit.schedule([1]), implicit.group))
 
 
 def test_too_many_rows_are_not_written_out():
