@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from multitree.host.torch.peers.frames import Fingerprint
 from multitree.host.torch.peers.progress import Waiting
@@ -21,6 +21,15 @@ class Message(NamedTuple):
     peer: int | None  # rank in the group; None for any
     tag: int
     num_bytes: int
+
+
+class Submitted(Protocol):
+    """What users wait for: a handle."""
+
+    entry: "FlightEntry | None"
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """End it."""
 
 
 class FlightEntry:
@@ -98,20 +107,22 @@ class Flight:
 
     def __init__(self, global_ranks: list[int]) -> None:
         self.global_ranks = global_ranks
-        self.under_way: dict[FlightEntry, None] = {}
+        self.under_way: dict[FlightEntry, Submitted] = {}
         self.ended: deque[FlightEntry] = deque(maxlen=KEPT_ENTRIES)
         self.when_failed: Callable[[], None] = lambda: None
 
     def add(
         self,
+        handle: Submitted,
         what: Fingerprint | Message,
         timeout_s: float = 0.0,
         sequence: int = 0,
         moved: tuple[int, int] | None = None,
     ) -> FlightEntry:
-        """Begin an entry for what was submitted."""
-        entry = FlightEntry(self, what, timeout_s, sequence, moved)
-        self.under_way[entry] = None
+        """Begin an entry for what was submitted, which ends with its handle."""
+        # Before it can be found: whoever ends the handle ends its entry.
+        entry = handle.entry = FlightEntry(self, what, timeout_s, sequence, moved)
+        self.under_way[entry] = handle
         return entry
 
     def entries(self) -> list[FlightEntry]:

@@ -73,7 +73,6 @@ class Member:
         self._messages = UserMessages(self.mailbox, self._watch, self.progress)
         self.timeout_s = timeout_s
         """How long what this rank begins may take, where no time is given."""
-        self._open: set[Handle] = set()
         self._turns_seen, self._num_still = -1, 0
         self._lock = threading.Lock()
         self._has_stopped = False
@@ -109,10 +108,10 @@ class Member:
             queued.sequence = self._log.num_submitted
             self._log.num_submitted += 1
             handle.sequence = self._log.num_submitted
-            handle.entry = self.flight.add(
-                queued.fingerprint, queued.timeout_s, handle.sequence, queued.moved
+            self.flight.add(
+                handle, queued.fingerprint, queued.timeout_s, handle.sequence, queued.moved
             )
-            self._call(handle, lambda: self._enqueue(queued))
+            self._call(lambda: self._enqueue(queued))
 
     def send(
         self, peer: int, tag: int, memory: memoryview, handle: Handle, timeout_s: float
@@ -120,8 +119,8 @@ class Member:
         """Start to send a message of users, which fails alone if it is not taken in time."""
         with self._lock:
             self._check_open("send")
-            handle.entry = self.flight.add(Message("send", peer, tag, len(memory)), timeout_s)
-            self._call(handle, lambda: self._messages.send(peer, tag, memory, handle, timeout_s))
+            self.flight.add(handle, Message("send", peer, tag, len(memory)), timeout_s)
+            self._call(lambda: self._messages.send(peer, tag, memory, handle, timeout_s))
 
     def receive(
         self, source: int | None, tag: int, memory: memoryview, handle: Handle, timeout_s: float
@@ -130,9 +129,8 @@ class Member:
         post = self._messages.receive_of(source, tag, memory, handle)
         with self._lock:
             self._check_open("recv")
-            message = Message("recv", source, tag, len(memory))
-            handle.entry = self.flight.add(message, timeout_s)
-            self._call(handle, lambda: self._messages.post(post, handle, timeout_s))
+            self.flight.add(handle, Message("recv", source, tag, len(memory)), timeout_s)
+            self._call(lambda: self._messages.post(post, handle, timeout_s))
 
     def abort(self) -> None:
         """Fail everything under way, here and at the other ranks."""
@@ -154,10 +152,8 @@ class Member:
                 self._has_stopped = True
                 self.progress.call(lambda: self._leave(at_once=at_once))
 
-    def _call(self, handle: Handle, function: Callable[[], None]) -> None:
-        """Hand a call to the thread; whatever becomes of that, the handle will end."""
-        self._open.add(handle)
-        handle.when_done(lambda error: self._open.discard(handle))
+    def _call(self, function: Callable[[], None]) -> None:
+        """Hand a call to the thread; whatever becomes of that, what is under way will end."""
         self.progress.call(function)
         if self.progress.has_ended.is_set():
             self._end_all()
@@ -165,7 +161,7 @@ class Member:
     def _end_all(self) -> None:
         """End all handles with the group's failure."""
         assert self.failure is not None
-        for handle in list(self._open):
+        for handle in list(self.flight.under_way.values()):
             handle.finish(CollectiveError(self.failure))
 
     def _check_open(self, text: str) -> None:
