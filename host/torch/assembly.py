@@ -12,6 +12,7 @@ from multitree.host.torch.collective import ReadyFrames, Transport
 from multitree.host.torch.group import Group
 from multitree.host.torch.layouts import Layouts, Planner, planner_of
 from multitree.host.torch.messages import (
+    LONGEST,
     BatchedMessages,
     MessageTransport,
     NcclBatches,
@@ -28,7 +29,6 @@ from multitree.topology.networks.topology import Topology
 
 __all__ = ["Lanes", "assemble"]
 
-_LONG = timedelta(days=1)
 _OPTIONS_OF_ALL_RANKS = ("engine", "transport", "reproducible")
 
 
@@ -147,7 +147,6 @@ def _transports_of(
     ready = ReadyFrames()
     member.ready = ready.add
     transports: dict[str, Transport] = {}
-    # This backend's own timeouts end what waits, and find out for whom; others' come behind.
     if is_local:
         memory = member.mailbox.shared = SharedMemory(rank, connections)
         member.announced, member.asked = memory.take, memory.answer
@@ -159,7 +158,7 @@ def _transports_of(
     if chosen.transport == "nccl":
         of_nccl = dist.PrefixStore(f"nccl/{peers.attempt}/", given.store)
         options = dist.ProcessGroupNCCL.Options()
-        options._timeout = _LONG
+        options._timeout = LONGEST
         nccl = NcclBatches(dist.ProcessGroupNCCL(of_nccl, rank, num_ranks, options))
         transports["cuda"] = MessageTransport(
             BatchedMessages(nccl), connections, member.progress, ready

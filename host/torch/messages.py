@@ -18,6 +18,7 @@ from multitree.host.torch.peers.progress import Progress, Steps, Waiting
 from multitree.topology.collectives import Op
 
 __all__ = [
+    "LONGEST",
     "BatchedMessages",
     "Batches",
     "MessageTransport",
@@ -27,8 +28,8 @@ __all__ = [
     "PostedMessages",
 ]
 
-# The time of a group ends what waits, and finds out for whom; gloo's own must come behind.
-_LONGEST = timedelta(days=1)
+LONGEST = timedelta(days=1)
+"""Timeout of gloo and NCCL: a group's own ends what waits, and finds out for whom."""
 
 Addressed = tuple[torch.Tensor, int]
 """Memory, and the rank at the other end."""
@@ -260,7 +261,7 @@ class PostedMessages:
     def receive(self, action: Action, waits_for: Callable[[Action], None]) -> None:
         """Wait for a message."""
         waits_for(action)
-        self._receives.pop(action).wait(_LONGEST)
+        self._receives.pop(action).wait(LONGEST)
 
     def send(self, action: Action, memory: torch.Tensor) -> None:
         """Begin to send a message."""
@@ -271,7 +272,7 @@ class PostedMessages:
         """Wait until all was sent."""
         for action, _, work in self._sends:
             waits_for(action)
-            work.wait(_LONGEST)
+            work.wait(LONGEST)
         self._sends = []
 
     def close(self) -> None:
