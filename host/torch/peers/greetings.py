@@ -7,7 +7,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from multitree.host.torch.peers.addresses import listening_socket
@@ -141,17 +140,6 @@ class Door:
             listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ)
         self.place = Place(os.urandom(16).hex(), unix_name, host, tcp.getsockname()[1])
-
-    def __enter__(self) -> "Door":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Listen no more, and drop all whom `release` was not called for."""

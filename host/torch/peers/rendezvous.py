@@ -81,7 +81,9 @@ def connect_all(
     num_ranks = len(terms.global_ranks)
     if num_ranks == 1:
         return Peers({}, os.urandom(8).hex(), [], None)
-    with Door(num_ranks, own_address(store), has_unix=has_unix) as door, ExitStack() as made:
+    door = Door(num_ranks, own_address(store), has_unix=has_unix)
+    with ExitStack() as listening, ExitStack() as made:
+        listening.callback(door.close)
         if rank == 0:
             store.set(_KEY, door.place.packed())
             streams, table = _Gathering(door, terms, timeout).run()
