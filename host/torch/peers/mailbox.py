@@ -229,10 +229,7 @@ class Mailbox:
         all_left = all(self._is_gone(other, USERS) for other in self._connections)
         sources = (peer, None) if all_left else (peer,)
         self._end_posted(error, lambda r: r.channel == USERS and r.source in sources)
-        for number, sent in list(self._long.items()):
-            if sent.peer == peer and sent.channel == USERS:
-                del self._long[number]
-                sent.when_done(error)
+        self._end_long(error, lambda sent: sent.channel == USERS and sent.peer == peer)
 
     def _end_posted(self, error: Exception, is_meant: Callable[[Receive], bool]) -> None:
         for key, posted in list(self._posted.items()):
@@ -240,14 +237,17 @@ class Mailbox:
                 _remove(self._posted, key, receive)
                 receive.when_done(error)
 
+    def _end_long(self, error: Exception, is_meant: Callable[[_LongSend], bool]) -> None:
+        for number in [n for n, sent in self._long.items() if is_meant(sent)]:
+            self._long.pop(number).when_done(error)
+
     def fail(self, error: Exception, peer: int | None = None) -> None:
         """End what waits for a rank, or all, with an error."""
         self._end_posted(error, lambda receive: peer is None or receive.source == peer)
         self._forget_requests(lambda kept: peer in (None, kept.peer))
         for key in [k for k in self._cleared if peer in (None, k[0])]:
             self._cleared.pop(key).when_done(error)
-        for number in [n for n, sent in self._long.items() if peer in (None, sent.peer)]:
-            self._long.pop(number).when_done(error)
+        self._end_long(error, lambda sent: peer in (None, sent.peer))
         for source in [p for p in self._arriving if peer in (None, p)]:
             self._arriving.pop(source).when_done(error)
 
@@ -263,8 +263,8 @@ class Mailbox:
     def _take(self, receive: Receive, arrived: _Unexpected) -> None:
         """Give an arrived message, or the permission to send it, to its receive."""
         frame = arrived.frame
+        fits = frame.length == len(receive.memory)
         if frame.kind == FrameKind.REQUEST:
-            fits = frame.length == len(receive.memory)
             answer = Frame(FrameKind.CLEAR, index=frame.index, length=0 if fits else _REFUSED)
             if fits:
                 receive.source = arrived.peer
@@ -274,9 +274,8 @@ class Mailbox:
                 return
         elif frame.kind == FrameKind.PLACED:
             assert self.shared is not None
-            fits = frame.length == len(receive.memory)
             self.shared.read(arrived.peer, frame.offset, receive.memory if fits else None)
-        elif len(receive.memory) == frame.length:
+        elif fits:
             receive.memory[:] = arrived.payload
         self._finish(receive, arrived.peer, frame.length)
 

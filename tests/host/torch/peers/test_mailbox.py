@@ -9,7 +9,13 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 
 from multitree.host.torch.peers.connections import Connection  # noqa: E402
 from multitree.host.torch.peers.frames import Fingerprint, Frame, FrameKind, GroupProtocolError  # noqa: E402
-from multitree.host.torch.peers.mailbox import EAGER_BYTES, USERS, Mailbox, Receive  # noqa: E402
+from multitree.host.torch.peers.mailbox import (  # noqa: E402
+    COLLECTIVES,
+    EAGER_BYTES,
+    USERS,
+    Mailbox,
+    Receive,
+)
 
 SEED = 5
 
@@ -48,9 +54,9 @@ class Pair:
         self.boxes[rank].receive(receive)
         return memory, ended, receive
 
-    def send(self, rank, tag, data):
+    def send(self, rank, tag, data, channel=USERS):
         ended = []
-        self.boxes[rank].send(1 - rank, USERS, tag, memoryview(data), ended.append)
+        self.boxes[rank].send(1 - rank, channel, tag, memoryview(data), ended.append)
         return ended
 
     def close(self):
@@ -143,6 +149,15 @@ def test_what_waits_for_a_rank_fails_with_it(pair):
     error = ConnectionResetError("gone")
     pair.boxes[0].fail(error, 1)
     assert received == [error] and sent == [error]
+
+
+def test_a_rank_that_leaves_ends_long_messages_of_users_alone(pair):
+    sent = [pair.send(0, 0, bytes(EAGER_BYTES + 1), channel) for channel in (USERS, COLLECTIVES)]
+    error = ConnectionResetError("gone")
+    pair.boxes[0].leave(1, error)
+    assert sent == [[error], []]
+    pair.boxes[0].fail(error)
+    assert sent == [[error], [error]]
 
 
 def test_a_withdrawn_receive_takes_no_message(pair):
