@@ -171,8 +171,12 @@ class Progress:
     @property
     def has_tasks(self) -> bool:
         """Whether a collective has not ended, or something is to be written; in the thread."""
-        is_open = any(c.has_outgoing for c in self._connections.values() if not c.is_closed)
-        return bool(self._queue) or is_open
+        return bool(self._queue) or self._has_outgoing
+
+    @property
+    def _has_outgoing(self) -> bool:
+        # A connection that is closed has given up what was left.
+        return any(connection.has_outgoing for connection in self._connections.values())
 
     def fail_all(self, error: BaseException) -> None:
         """End all collectives with an error; in the thread."""
@@ -297,9 +301,7 @@ class Progress:
         """Write what is left for at most a second, and close everything."""
         deadline = monotonic() + 1
         # The last frames say why the group ends; without them others would take it for a death.
-        while monotonic() < deadline and any(
-            c.has_outgoing for c in self._connections.values() if not c.is_closed
-        ):
+        while monotonic() < deadline and self._has_outgoing:
             for connection in self._connections.values():
                 connection.flush()
             threading.Event().wait(0.001)
