@@ -1,4 +1,4 @@
-"""Runs of `torch_failures.py`: callbacks wait, ranks leave early, messages wait."""
+"""Runs of `torch_failures.py`: ranks are lost or leave early, messages wait."""
 
 import os
 import random
@@ -18,12 +18,13 @@ from _bench import Row
 from multitree.host.torch.peers.failures import ANSWER_S
 from multitree.torch import CollectiveError, group_of
 
-__all__ = ["callbacks", "leaving", "untaken"]
+__all__ = ["callbacks", "leaving", "lost", "untaken"]
 
 NUM_RANKS = 4
 TIMEOUT_S = 2.0
+# What a loaded machine may add to the timeout and the answer.
 SLACK_S = 5.0
-SIZES = (1, 1000, 100_000)
+SIZES = (1, 1000, 100_000, 1_000_000)
 TRANSPORTS = ("shared_memory", "gloo")
 
 
@@ -35,8 +36,10 @@ def join(rank: int, num_ranks: int, path: str, transport: str, timeout_s: float)
     dist.init_process_group("multitree", **place, timeout=timedelta(seconds=timeout_s))
 
 
-def nested(rank: int, num_ranks: int, path: str, transport: str, size: int) -> Any:
-    """All-reduces whose callbacks wait for others, until one fails: whom the group names."""
+def all_reduces(
+    rank: int, num_ranks: int, path: str, transport: str, victim: int, size: int, is_nested: bool
+) -> Any:
+    """All-reduces until one fails: whom the group names, and what the rest sums in a new one."""
     join(rank, num_ranks, path, transport, TIMEOUT_S)
 
     def again(done: Any) -> float:
@@ -44,24 +47,32 @@ def nested(rank: int, num_ranks: int, path: str, transport: str, size: int) -> A
         dist.all_reduce(inner)
         return float((inner + done.value()[0]).sum())
 
-    turn = 0
-    while True:
+    # A Future of PyTorch keeps only the text.
+    expected = RuntimeError if is_nested else CollectiveError
+    total = 2 * num_ranks * size
+    while total == 2 * num_ranks * size:
         begun = time.monotonic()
         try:
             work = dist.all_reduce(torch.ones(size), async_op=True)
-            total = work.get_future().then(again).wait()
-        except RuntimeError as error:
-            failure = group_of().failure
-            named = None if failure is None else (failure.rank, failure.is_slow)
-            return named, time.monotonic() - begun, str(error)
-        if total != 2 * num_ranks * size:
-            return f"turn {turn} gave {total}", 0.0, ""
-        turn += 1
+            if is_nested:
+                total = work.get_future().then(again).wait()
+            else:
+                work.wait()
+        except expected as error:
+            seconds, text, failure = time.monotonic() - begun, str(error), group_of().failure
+            break
         Path(f"{path}.{rank}").touch()
+    else:
+        return None, 0.0, f"{total} summed", None
+    rest = [other for other in range(num_ranks) if other != victim]
+    ones = torch.ones(3)
+    dist.all_reduce(ones, group=dist.new_group(rest, use_local_synchronization=True))
+    named = None if failure is None else (failure.rank, failure.is_slow)
+    return named, seconds, text, ones.tolist()
 
 
-def callbacks(seed: int, turn: int) -> Row:
-    """A rank is lost while callbacks of all wait for collectives of their own group."""
+def lost(seed: int, turn: int, *, is_nested: bool = False) -> Row:
+    """A rank is lost while all do all-reduces, in callbacks of which others may run."""
     drawn = random.Random(seed)
     victim, how = drawn.randrange(NUM_RANKS), ("killed", "stopped")[turn % 2]
     size, transport = drawn.choice(SIZES), drawn.choice(TRANSPORTS)
@@ -69,7 +80,8 @@ def callbacks(seed: int, turn: int) -> Row:
     results: list[Any] = []
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "store")
-        ranks = _ranks.start_ranks(nested, NUM_RANKS, path, transport, size, backend=None)
+        given = (path, transport, victim, size, is_nested)
+        ranks = _ranks.start_ranks(all_reduces, NUM_RANKS, *given, backend=None)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not all(
             Path(f"{path}.{rank}").exists() for rank in range(NUM_RANKS)
@@ -83,12 +95,20 @@ def callbacks(seed: int, turn: int) -> Row:
             problems.append(str(error))
     for rank, result in enumerate(results):
         if rank != victim:
-            named, seconds, text = result
+            named, seconds, text, ones = result
             if named != (victim, how == "stopped"):
                 problems.append(f"rank {rank} named {named}: {text}")
             if seconds > TIMEOUT_S + ANSWER_S + SLACK_S:
                 problems.append(f"rank {rank} raised after {seconds:.1f} s")
-    return _row("callbacks", seed, how, transport, problems)
+            if ones != [NUM_RANKS - 1.0] * 3:
+                problems.append(f"rank {rank} has {ones} in the new group")
+    row = _row("callbacks" if is_nested else "lost", seed, how, transport, problems)
+    return row | {"rank": victim, "size": size}
+
+
+def callbacks(seed: int, turn: int) -> Row:
+    """A rank is lost while callbacks of all wait for collectives of their own group."""
+    return lost(seed, turn, is_nested=True)
 
 
 def leave(rank: int, num_ranks: int, path: str, transport: str, early: int, seed: int) -> Any:

@@ -18,108 +18,22 @@ status 1 if a run was not as it should be. A run, of the kinds in turn, is one o
 
 import os
 import random
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from datetime import timedelta
 from pathlib import Path
 
-import _ranks
 import torch
-import torch.distributed as dist
 from _bench import Row, ended, listed, options, refuse
-from _torch_endings import callbacks, leaving, untaken
+from _torch_endings import callbacks, leaving, lost, untaken
 
-from multitree.host.torch.peers.failures import ANSWER_S
-from multitree.torch import CollectiveError
-
-NUM_RANKS = 4
-TIMEOUT_S = 2.0
-# What a loaded machine may add to the timeout and the answer.
-SLACK_S = 5.0
-SIZES = (100, 10_000, 1_000_000)
 # Of a job that begins again: ranks and rendezvous.
 JOBS = ((2, "static"), (2, "standalone"), (4, "static"), (4, "standalone"))
 MOMENTS = {"making": 1.0, "made": 0.3}  # longest delay from there on, in seconds
 RESTARTED_S = 120.0
-
-
-def all_reduces(
-    rank: int, num_ranks: int, path: str, victim: int, size: int, transport: str
-) -> tuple[int, bool, str, float, list[float]]:
-    """All-reduces until one fails: whom it names, whether as slow, and what the rest then sums."""
-    os.environ["MULTITREE_TRANSPORT"] = transport
-    dist.init_process_group(
-        "multitree",
-        rank=rank,
-        world_size=num_ranks,
-        store=dist.FileStore(path, num_ranks),
-        timeout=timedelta(seconds=TIMEOUT_S),
-    )
-    tensor = torch.zeros(size)
-    dist.all_reduce(tensor)
-    Path(f"{path}.{rank}").touch()
-    last = time.monotonic()
-    try:
-        while True:
-            dist.all_reduce(tensor)
-            last = time.monotonic()
-    except CollectiveError as error:
-        seconds, record = time.monotonic() - last, error.record
-    rest = [other for other in range(num_ranks) if other != victim]
-    group = dist.new_group(rest, use_local_synchronization=True)
-    ones = torch.ones(3)
-    dist.all_reduce(ones, group=group)
-    return record.rank, record.is_slow, record.state, seconds, ones.tolist()
-
-
-def lost(seed: int, turn: int) -> Row:
-    drawn = random.Random(seed)
-    victim, how = drawn.randrange(NUM_RANKS), drawn.choice(["killed", "stopped"])
-    size, transport = drawn.choice(SIZES), drawn.choice(["shared_memory", "gloo"])
-    problems = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "store")
-        ranks = _ranks.start_ranks(
-            all_reduces, NUM_RANKS, path, victim, size, transport, backend=None
-        )
-        deadline = time.monotonic() + 60
-        while not all(Path(f"{path}.{rank}").exists() for rank in range(NUM_RANKS)):
-            time.sleep(0.01)
-            if time.monotonic() > deadline:
-                break
-        time.sleep(drawn.uniform(0, 0.2))
-        process = ranks.processes[victim]
-        os.kill(process.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
-        try:
-            results = ranks.wait(60, gone=(victim,))
-        except _ranks.RankError as error:
-            results, problems = [], [str(error)]
-    limit = TIMEOUT_S + ANSWER_S + SLACK_S
-    for rank, result in enumerate(results):
-        if rank == victim:
-            continue
-        named, is_slow, state, seconds, ones = result
-        if named != victim or is_slow != (how == "stopped"):
-            problems.append(f"rank {rank} named rank {named} as {state}")
-        if seconds > limit:
-            problems.append(f"rank {rank} raised after {seconds:.1f} s")
-        if ones != [NUM_RANKS - 1.0] * 3:
-            problems.append(f"rank {rank} has {ones} in the new group")
-    return {
-        "kind": "lost",
-        "seed": seed,
-        "how": how,
-        "rank": victim,
-        "size": size,
-        "transport": transport,
-        "seconds": max((r[3] for r in results if r is not None), default=None),
-        "problems": problems,
-    }
 
 
 def restart(seed: int, turn: int) -> Row:
