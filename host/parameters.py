@@ -259,6 +259,21 @@ PARAMETERS = (
         "US",
         0.0,
     ),
+    Parameter(
+        "limit_s",
+        "CPU seconds to build a schedule and to time it with the engine analytic; 0: no limit.",
+        "SECONDS",
+        600.0,
+        range=(0.0, 1e9),
+        commands=("figure",),
+    ),
+    Parameter(
+        "limit_s",
+        "CPU seconds to build each schedule, and to time it; 0: no limit.",
+        "SECONDS",
+        60.0,
+        range=(0.0, 1e9),
+    ),
     Parameter("jobs", "Processes; by default one per core.", "N"),
     Parameter("memory", "Memory side: sram (plain channels) or axi (AXI4).", "KIND", "sram"),
     Parameter(

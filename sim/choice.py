@@ -1,6 +1,7 @@
 """Which algorithm, dependency granularity and sibling order suits a size best."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -14,7 +15,7 @@ from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import ALGORITHMS, SIZED, check_algorithm
 from multitree.topology.collectives import check_collective
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, within
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
@@ -27,6 +28,8 @@ Variant = tuple[str, str]
 CLOSE = 1.25
 """Algorithms within this ratio of the fastest are tried with all dependencies and orders."""
 LEAST_PERCENT = 0.05
+_TIMED_WAVES, _ROWS_AT_ONCE = 64, 256
+"""Of work: waves after which the others follow alike, and rows of which one costs as a hop."""
 _ORDERS = {"small": SMALL_CHUNKS, "large": LARGE_CHUNKS}
 _NAMED = {"algorithm": "{}", "dependency": "dependency {}", "sibling_order": "siblings as {}"}
 _AGAINST = {
@@ -87,8 +90,9 @@ class Choice:
 class Chooser:
     """Choice of the fastest algorithm, dependency and sibling order on a topology for a size.
 
-    Schedules are kept between choices. The first of `dependencies` is tried first; `say` is called
-    with what is being timed.
+    Schedules are kept between choices. The first of `dependencies` is tried first. A schedule that
+    takes longer than `limit_s` CPU seconds to build or to time is left out; 0 is no limit. `found`
+    is called with each candidate as soon as it is timed.
     """
 
     def __init__(
@@ -98,42 +102,79 @@ class Chooser:
         *,
         algorithms: Iterable[str] = ALGORITHMS,
         dependencies: Sequence[str] = DEPENDENCIES[::-1],
-        say: Callable[[str], None] | None = None,
+        limit_s: float = 0,
+        found: Callable[[Candidate], None] | None = None,
     ) -> None:
         self.topology = topology
         self._model = link_model
         self._algorithms = tuple(algorithms)
         self._dependencies = dependencies
-        self._say = say or (lambda text: None)
-        self._built: dict[tuple[Any, ...], dict[str, Schedule] | ScheduleError] = {}
+        self._limit_s = limit_s
+        self._found = found or (lambda candidate: None)
+        self._built: dict[tuple[Any, ...], dict[str, Schedule] | Exception] = {}
 
     def choose(
         self, num_flits: int, collective: str = "all_reduce", root: int | None = None
     ) -> Choice:
         """Time all algorithms as built, with the first dependency, then variants of the fast ones.
 
-        Fast are those within `CLOSE` of the fastest. ScheduleError if there is no such collective
-        or root, or nothing can be timed: says why not of the first algorithm. Deterministic.
+        Fast are those within `CLOSE` of the fastest; what takes longer to time comes later.
+        ScheduleError if there is no such collective or root, or nothing can be timed: says why not
+        of the first algorithm. Deterministic, but for what a limit leaves out.
         """
         check_collective(collective, root, self.topology.num_ranks)
-        asked, variants = (collective, root, num_flits), {}
-        timed: list[Candidate] = []
-        problems = {}
+        asked = collective, root, num_flits
+        variants: dict[str, list[Variant]] = {}
+        problems: dict[str, str] = {}
         for name in self._algorithms:
-            try:
+            with self._kept_in(problems, name):
                 variants[name] = self._variants_of(name, *asked)
-                timed.append(self._timed(name, variants[name][0], asked))
-            except (ScheduleError, ValueError) as error:
-                problems[name] = str(error)
+        first = {name: (name, of_name[0]) for name, of_name in variants.items()}
+        timed = self._all_timed(first, asked, problems)
+        problems = {name: problems[name] for name in self._algorithms if name in problems}
         if not timed:
             raise ScheduleError(
                 f"{self.topology.name}: an algorithm must be timed, not none: "
                 + next(iter(problems.values()), "none is named")
             )
         longest = CLOSE * min(each.cycles for each in timed)
-        for name in [each.algorithm for each in timed if each.cycles <= longest]:
-            timed += [self._timed(name, variant, asked) for variant in variants[name][1:]]
+        more = {
+            ", ".join((each.algorithm, *variant)): (each.algorithm, variant)
+            for each in timed
+            if each.cycles <= longest
+            for variant in variants[each.algorithm][1:]
+        }
+        timed += self._all_timed(more, asked, problems)
         return Choice(tuple(sorted(timed, key=lambda each: each.cycles)), problems)
+
+    def _all_timed(
+        self,
+        wanted: Mapping[str, tuple[str, Variant]],
+        asked: tuple[str, int | None, int],
+        problems: dict[str, str],
+    ) -> list[Candidate]:
+        """Candidates by a name for problems, in that order; timed from the least work on."""
+        schedules, found = {}, {}
+        for name, (algorithm, (dependency, order)) in wanted.items():
+            with self._kept_in(problems, name):
+                schedules[name] = self._orders_of(algorithm, dependency, *asked)[order]
+        for name in sorted(schedules, key=lambda name: _work_of(schedules[name])):
+            with self._kept_in(problems, name):
+                found[name] = self._timed(*wanted[name], schedules[name], asked[2])
+                self._found(found[name])
+        return [found[name] for name in wanted if name in found]
+
+    @contextmanager
+    def _kept_in(self, problems: dict[str, str], name: str) -> Iterator[None]:
+        """Keep under a name why something cannot be timed, or not soon enough."""
+        try:
+            yield
+        except ValueError as error:
+            problems[name] = str(error)
+        except TimeoutError as error:
+            if not self._limit_s:
+                raise  # a limit around all is not this one's to handle
+            problems[name] = str(error)
 
     def _variants_of(
         self, algorithm: str, collective: str, root: int | None, num_flits: int
@@ -166,28 +207,36 @@ class Chooser:
             )
             key += dependency, num_flits
         if key not in self._built:
-            self._say(f"Building {algorithm}")
             try:
-                built = build(self.topology, algorithm, collective, root, cost_model)
+                with within(f"building {algorithm}", self._limit_s):
+                    built = build(self.topology, algorithm, collective, root, cost_model)
                 # What suits a size is ordered for its waves.
                 self._built[key] = {"built": built} if cost_model else _by_order(built)
-            except ScheduleError as error:
+            except (ScheduleError, TimeoutError) as error:
                 # An error is kept, too, so that other sizes do not build in vain again.
                 self._built[key] = error
         found = self._built[key]
-        if isinstance(found, ScheduleError):
+        if isinstance(found, Exception):
             raise found
         return found
 
     def _timed(
-        self, algorithm: str, variant: Variant, asked: tuple[str, int | None, int]
+        self, algorithm: str, variant: Variant, schedule: Schedule, num_flits: int
     ) -> Candidate:
         dependency, order = variant
-        schedule = self._orders_of(algorithm, dependency, *asked)[order]
-        self._say(f"Timing {algorithm}, {dependency}")
         model = replace(self._model, dependency=dependency)
-        cycles = analytic(schedule, asked[2], model).cycles
+        with within(f"timing {algorithm}, {dependency}, {order}", self._limit_s):
+            cycles = analytic(schedule, num_flits, model).cycles
         return Candidate(algorithm, dependency, order, schedule, cycles)
+
+
+def _work_of(schedule: Schedule) -> int:
+    """Work to time a schedule, in hops of messages that are followed one by one."""
+    hops = len(schedule.route_links)
+    if shares_links(schedule):
+        return hops
+    # Rows on private links are timed many at once.
+    return hops * min(schedule.num_waves, _TIMED_WAVES) // _ROWS_AT_ONCE
 
 
 def _by_order(schedule: Schedule) -> dict[str, Schedule]:

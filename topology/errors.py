@@ -3,6 +3,7 @@
 import re
 import reprlib
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -106,11 +107,41 @@ Listener = Callable[[str], None]
 _listener: ContextVar[Listener | None] = ContextVar("multitree_progress", default=None)
 
 
+# What is being done, its limit in CPU seconds, and when that is over on the thread's clock.
+_part: ContextVar[tuple[str, float, float]] = ContextVar("multitree_part", default=("", 0, 0))
+
+
 def report(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Report what is done, and how many parts of how many are done, to the listener, if any."""
+    """Report what is done, and how many parts of how many are done, to the listener, if any.
+
+    TimeoutError where the time of `within` is over: what takes long reports often.
+    """
+    part, limit_s, end = _part.get()
+    if limit_s and time.thread_time() > end:
+        raise TimeoutError(f"{part} takes longer than the limit of {limit_s:g} CPU s")
     listener = _listener.get()
     if listener is not None:
-        listener(what if done is None else f"{what}, {done:,} of {total:,}")
+        text = what if done is None else f"{what}, {done:,} of {total:,}"
+        listener(f"{part}: {text}" if part else text)
+
+
+@contextmanager
+def within(part: str, limit_s: float = 0) -> Iterator[None]:
+    """Put a name before what this thread reports inside the `with`, and limit its time.
+
+    After so many CPU seconds `report` raises TimeoutError; 0 is no limit but that of a `with`
+    around it.
+    """
+    limit = limit_s, time.thread_time() + limit_s
+    _, *outer = _part.get()
+    if outer[0] and (not limit_s or outer[1] < limit[1]):
+        limit = outer[0], outer[1]
+    token = _part.set((part, *limit))
+    try:
+        report("begun")
+        yield
+    finally:
+        _part.reset(token)
 
 
 @contextmanager

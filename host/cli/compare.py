@@ -1,6 +1,7 @@
 """The commands compare and explain: what is faster, and what is chosen."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from multitree.host.cli.options import (
     ClockOptions,
     HostOptions,
     NetworkOptions,
+    check_range,
     report_limits,
     with_options,
 )
@@ -173,19 +175,30 @@ CHOICE_COLUMNS = ["algorithm", "dependency", "siblings", "steps", "cycles", "µs
 def choose(
     topology: Topology,
     model: LinkModel,
-    size_bytes: int,
+    sizes: Iterable[int],
     collective: str | None = None,
     root: int | None = None,
     dependency: str | None = None,
-) -> Choice:
-    """Time all variants of a collective, or those with one dependency, the fastest first.
+    limit_s: float = 0,
+) -> Iterator[Choice]:
+    """Time all variants of a collective, or those with one dependency, for one size after another.
 
     Raises a ScheduleError where no algorithm can be timed on the topology.
     """
-    dependencies = DEPENDENCIES[::-1] if dependency is None else (dependency,)
-    with Working(f"Choosing on {topology.name}") as work:
-        chooser = Chooser(topology, model, dependencies=dependencies, say=work.update)
-        return chooser.choose(model.num_flits(size_bytes, 1), collective or _ALL_REDUCE, root)
+    limit = f", at most {limit_s:g} CPU s for each schedule (--limit-s)" if limit_s else ""
+    with Working(f"Choosing on {topology.name}{limit}", lines=True) as work:
+        chooser = Chooser(
+            topology,
+            model,
+            dependencies=DEPENDENCIES[::-1] if dependency is None else (dependency,),
+            limit_s=limit_s,
+            found=lambda each: work.note(
+                f"{each.algorithm}, {each.dependency}, {each.sibling_order}: {each.cycles} cycles"
+            ),
+        )
+        for size_bytes in sizes:
+            num_flits = model.num_flits(size_bytes, 1)
+            yield chooser.choose(num_flits, collective or _ALL_REDUCE, root)
 
 
 @with_options
@@ -199,6 +212,7 @@ def explain(
     root: int | None,
     flow_control: str,
     memory_cycles: int,
+    limit_s: float,
     csv: bool,
     json: bool,
 ) -> None:
@@ -207,29 +221,31 @@ def explain(
     Cycles are those that the engine analytic gives.
     """
     check_format(json, csv)
+    check_range("limit_s", limit_s)
     sizes = parse_sizes(size)
     model = clock.model(flow_control=flow_control).with_memory(memory_cycles)
     topology = network.network(spec)
     shared = {"topology": topology.name, "num_ranks": topology.num_ranks}
     shared |= {"collective": collective or _ALL_REDUCE, "root": root}
-    shared |= {"flow_control": flow_control, "memory_cycles": memory_cycles}
+    shared |= {"flow_control": flow_control, "memory_cycles": memory_cycles, "limit_s": limit_s}
     shared |= clock.figures(topology, model) | {"warnings": network.warnings}
     has_bound = collective in (None, _ALL_REDUCE)
-    choices = [choose(topology, model, size_bytes, collective, root) for size_bytes in sizes]
-    reports = [
-        shared
-        | {"size_bytes": size_bytes, "reason": choice.reason, "problems": choice.problems}
-        | {"bound_cycles": bound_of(topology, size_bytes, model) if has_bound else None}
-        | {"candidates": [_candidate(each, model) for each in choice.candidates]}
-        for size_bytes, choice in zip(sizes, choices, strict=True)
-    ]
+    reports = []
+    choices = choose(topology, model, sizes, collective, root, limit_s=limit_s)
+    for size_bytes, choice in zip(sizes, choices, strict=True):
+        found = {"size_bytes": size_bytes, "reason": choice.reason, "problems": choice.problems}
+        found |= {"bound_cycles": bound_of(topology, size_bytes, model) if has_bound else None}
+        found |= {"candidates": [_candidate(each, model) for each in choice.candidates]}
+        reports.append(shared | found)
+        if not (json or csv):
+            _show_choice(reports[-1], choice, model)
+            # Other sizes may take minutes; a pipe would keep this one until the end.
+            sys.stdout.flush()
     if json:
         print_sizes(reports)
     elif csv:
         print_csv(reports, "candidates", without=("reason", "problems"))
     else:
-        for report, choice in zip(reports, choices, strict=True):
-            _show_choice(report, choice, model)
         report_limits(link_limits(topology, model))
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "ScheduleOptions",
     "build_compactly",
     "build_schedule",
+    "check_range",
     "identity_of",
     "report_limits",
     "with_options",
@@ -97,6 +98,12 @@ def _option(given: inspect.Parameter, kind: Any, command: str) -> inspect.Parame
 
 
 Read = TypeVar("Read")
+
+
+def check_range(name: str, value: float) -> None:
+    """Raise a ValueError where the value of an option is out of its range."""
+    if (problem := parameter(name).problem_with(value)) is not None:
+        raise ValueError(f"{parameter(name).option} {problem}")
 
 
 @dataclass
@@ -160,8 +167,7 @@ class NetworkOptions:
                     f"{row.option} must come with a family such as torus:4x4, not with the file "
                     f"{spec!r}, whose links have their own"
                 )
-            if (problem := row.problem_with(value)) is not None:
-                raise ValueError(f"{row.option} {problem}")
+            check_range(name, value)
         return scaled(network, self.link_gbytes_per_s, self.latency_ns)
 
 

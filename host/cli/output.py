@@ -106,6 +106,7 @@ class Working:
         self._console = Console(stderr=True)
         self._text = text
         self._part = ""
+        self._found: list[str] = []
         self._start = self._shown = time.monotonic()
         on_terminal = self._console.is_terminal
         self._spins = on_terminal and chosen_verbosity() is not Verbosity.QUIET
@@ -129,6 +130,13 @@ class Working:
                 self._status.update(self._sentence(now))
             elif self._lines:
                 self._print(self._sentence(now))
+
+    def note(self, sentence: str) -> None:
+        """Say what was found, once the work takes long: then all that was found before, too."""
+        self._found.append(sentence)
+        if time.monotonic() - self._start >= QUIET_SECONDS:
+            while self._found:
+                self.say(self._found.pop(0))
 
     def say(self, sentence: str) -> None:
         """Say that something begins which takes long."""

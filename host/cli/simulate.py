@@ -232,9 +232,8 @@ def built_for(
         return built, model, None
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
-    choice = choose(
-        network.network(spec), model, size_bytes, asked.collective, asked.root, dependency
-    )
+    on = network.network(spec)
+    choice = next(choose(on, model, [size_bytes], asked.collective, asked.root, dependency))
     best = choice.best
     return best.schedule, replace(model, dependency=best.dependency), choice
 

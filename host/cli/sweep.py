@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.options import with_options
+from multitree.host.cli.options import check_range, with_options
 from multitree.host.cli.output import (
     Working,
     check_folder,
@@ -194,6 +194,7 @@ def figure(
         typer.Option(help="Others than the figure's: 32KiB,1MiB.", metavar="SIZE,..."),
     ] = None,
     jobs: int | None,
+    limit_s: float,
     csv: bool,
     json: bool,
 ) -> None:
@@ -202,6 +203,7 @@ def figure(
     A figure that was ended goes on where it was.
     """
     check_format(json, csv)
+    check_range("limit_s", limit_s)
     if name is None:
         if any((engine, networks, size, jobs)) or rule != RULES[0] or out != FOLDER:
             raise ValueError("Options of a figure must come with the name of one")
@@ -209,7 +211,8 @@ def figure(
         return
     figure_named(name)
     check_folder(out)
-    with Working(f"Figure {name}", lines=True) as work:
+    limit = f", at most {limit_s:g} CPU s for each value (--limit-s)" if limit_s else ""
+    with Working(f"Figure {name}{limit}", lines=True) as work:
         made = make_figure(
             name,
             out,
@@ -218,6 +221,7 @@ def figure(
             engine=engine,
             rule=rule,
             jobs=jobs,
+            limit_s=limit_s,
             progress=lambda status: work.update(_figure_progress(status)),
         )
     if json:

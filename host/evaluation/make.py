@@ -143,11 +143,13 @@ def make_figure(
     engine: str | None = None,
     rule: str = "ours",
     jobs: int | None = None,
+    limit_s: float = 0,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> MadeFigure:
     """Find the values of a figure, and write NAME.csv and NAME.svg to a folder, which is made.
 
-    Results are stored there and not run again. The rule is "ours" or "published". FigureError if
+    Results are stored there and not run again; what takes longer than `limit_s` CPU seconds has
+    none. The rule is "ours" or "published". FigureError if
     the figure is unknown or cannot be made so; other errors are of engines, networks and files.
     """
     figure = figure_named(name)
@@ -157,7 +159,8 @@ def make_figure(
     check_runs_here(request.engine, next_down="analytic")
 
     def run(points: Sequence[Point]) -> list[PointResult]:
-        return run_points(points, Path(out) / STORE, jobs=jobs, progress=progress)
+        store = Path(out) / STORE
+        return run_points(points, store, jobs=jobs, limit_s=limit_s, progress=progress)
 
     values = figure.values(request, run)
     contents: dict[str, str | bytes] = {f"{name}.csv": _csv_text(values)}

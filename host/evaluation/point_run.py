@@ -15,6 +15,7 @@ from typing import Any
 from multitree.host.evaluation.point import Point, PointResult, SweepError
 from multitree.host.evaluation.sources import Source, network_of
 from multitree.host.runner import Runner, Seeded
+from multitree.host.sizes import format_size
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.nic.driver.registers import VERSION
 from multitree.sim.choice import AUTO
@@ -22,6 +23,7 @@ from multitree.sim.estimate import schedule_for
 from multitree.sim.native_build import content_key
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.registry import SIZED
+from multitree.topology.errors import within
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -40,6 +42,12 @@ class Task:
     source: Source
     code: str  # `code_key` that the worker must have, too
     num_threads: int  # of an emulation
+    limit_s: float = 0  # CPU seconds to build its schedule and time it; 0 is no limit
+
+    def __str__(self) -> str:
+        """What is run, for people."""
+        point = self.point
+        return f"{point.algorithm} on {point.topology}, {format_size(point.size_bytes)}"
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,10 @@ def answer(task: Task) -> Answer:
     costs |= {"host": platform.node(), "pid": os.getpid()}
     wall, cpu, kept = time.perf_counter(), time.process_time(), True
     try:
-        result = run_point(task.point, task.source, num_threads=task.num_threads)
+        with within(str(task), task.limit_s):
+            result = run_point(task.point, task.source, num_threads=task.num_threads)
+    except TimeoutError as error:
+        result, kept = PointResult(error=_sentence(error)), False
     except Exception as error:
         result, kept = PointResult(error=f"{type(error).__name__}: {_sentence(error)}"), False
         costs["traceback"] = traceback.format_exc()

@@ -196,11 +196,14 @@ def run_points(
     out: str | Path,
     *,
     jobs: int | None = None,
+    limit_s: float = 0,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> list[PointResult]:
     """Results of points that are no grid, in their order, run or taken from the store in `out`.
 
-    Topologies of files are looked for in the current folder. Errors are those of `run_sweep`.
+    Topologies of files are looked for in the current folder. A point that takes longer than
+    `limit_s` CPU seconds has an error, which is not stored; 0 is no limit. Other errors are those
+    of `run_sweep`.
     """
     num_jobs = _num_jobs(jobs, None)
     for engine in {point.engine for point in points}:
@@ -211,7 +214,7 @@ def run_points(
         log = RunLog(Path(out) / LOG)
         log.add("start", num_points=len(points), **_machine(), warnings=warnings)
         work = _Work(points, sources, store, log, progress)
-        work.find_stored(num_cores() // num_jobs)
+        work.find_stored(num_cores() // num_jobs, limit_s)
         work.run(num_jobs, None)
         log.add("end", **asdict(work.status))
     return [work.results[index] for index in range(len(points))]
@@ -235,15 +238,15 @@ class _Work:
         self._sources, self._store, self._log = sources, store, log
         self._progress = progress or (lambda status: None)
 
-    def find_stored(self, num_threads: int) -> None:
+    def find_stored(self, num_threads: int, limit_s: float = 0) -> None:
         """Take what is stored, and make tasks of the rest."""
-        code = code_key()
+        code, num_threads = code_key(), max(1, num_threads)
         for index, point in enumerate(self.points):
             source = self._sources[point.topology]
             key = point_key(point, source, f"{code} {engine_key(point.engine)}")
             result = self._store.get(key)
             if result is None:
-                self._tasks.append(Task(index, key, point, source, code, max(1, num_threads)))
+                self._tasks.append(Task(index, key, point, source, code, num_threads, limit_s))
             else:
                 self.results[index] = result
         failed = sum(result.error is not None for result in self.results.values())

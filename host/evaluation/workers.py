@@ -23,11 +23,13 @@ from distributed.scheduler import KilledWorker
 
 from multitree.host.evaluation.point import PointResult, SweepError
 from multitree.host.evaluation.point_run import Answer, Task, answer
-from multitree.topology.errors import TopologyWarning
+from multitree.topology.errors import TopologyWarning, report
 
 __all__ = ["answers_of_cluster", "answers_of_processes", "num_cores"]
 
 _SECONDS_TO_END = 5.0
+_SECONDS_TO_SAY = 5.0
+"""After which it is said again what is being run."""
 _SECONDS_TO_ASK_AGAIN = 0.1
 # Started anew, not forked: threads and locks of this process are not theirs.
 _PROCESSES = multiprocessing.get_context("spawn")
@@ -60,7 +62,9 @@ def answers_of_processes(
             workers.append(_Worker(run))
             workers[-1].give(next(waiting))
         while busy := [worker for worker in workers if worker.task is not None]:
-            ready = wait([worker.connection for worker in busy])
+            ready = wait([worker.connection for worker in busy], _SECONDS_TO_SAY)
+            if not ready:
+                report(", ".join(str(worker.task) for worker in busy))
             for worker in [each for each in busy if each.connection in ready]:
                 task, said = worker.task, worker.receive()
                 if task is None or said is None:

@@ -16,7 +16,7 @@ from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.model import Run, Times
 from multitree.sim.timing.trace import Trace
 from multitree.topology.checks.implicit import AnySchedule
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, report
 from multitree.topology.lowering import unrolled
 from multitree.topology.networks.translations import Translations
 from multitree.topology.schedules.schedule import Schedule
@@ -205,6 +205,7 @@ def _times(
     links = ForwardingLinks if model.forward_flits else PrivateLinks
     timing = links(schedule, num_flits, model, table, start, repeats=idle is not None)
     generations, sibling = generations_of(schedule)
-    for rows in generations:
+    for number, rows in enumerate(generations):
+        report("timing rows of messages, done", number, len(generations))
         timing.advance(rows, sibling[rows])
     return timing.times()

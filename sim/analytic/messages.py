@@ -13,6 +13,7 @@ from multitree.hw.codes import AHEAD_FLITS
 from multitree.nic.driver.routed_rows import places_in_sums
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.collectives import Op
+from multitree.topology.errors import report
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -20,6 +21,7 @@ __all__ = ["LAST", "Channels", "EventQueue", "Messages", "channels_of", "message
 
 IntArray = npt.NDArray[np.int64]
 
+_EVENTS_BETWEEN_REPORTS = 1 << 10
 LAST = 1 << 30
 """Rank of what sees all else of its cycle."""
 
@@ -137,5 +139,7 @@ class EventQueue:
         """Until nothing is left to do."""
         heap = self._heap
         while heap:
-            self.now, _, _, action, given = heappop(heap)
-            action(*given)
+            for _ in range(min(_EVENTS_BETWEEN_REPORTS, len(heap))):
+                self.now, _, _, action, given = heappop(heap)
+                action(*given)
+            report(f"cycle {self.now:,.0f}")

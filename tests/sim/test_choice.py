@@ -13,6 +13,7 @@ from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.topology.algorithms.registry import ALGORITHMS, SIZED
+from multitree.topology.errors import within
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
 from tests.emulation import needs_rtl
 from tests.sim.emulated import checked, checked_each, normals
@@ -59,6 +60,17 @@ def test_a_candidate_takes_its_schedule_its_dependency_and_its_cycles():
     named = {each.algorithm for each in choice.candidates}
     assert named | choice.problems.keys() == set(ALGORITHMS)
     assert "BiGraph" in choice.problems["hdrm"]
+
+
+def test_what_takes_longer_to_time_comes_later_and_a_limit_holds_around_all():
+    options = {"algorithms": ["double_tree", "multitree"], "dependencies": ["chunk"]}
+    found = []
+    chooser = Chooser(torus(3, 3), MODEL, found=found.append, **options)
+    assert {*chooser.choose(64).candidates} == {*found}
+    assert [each.algorithm for each in found][:2] == ["multitree", "double_tree"]
+    with pytest.raises(TimeoutError, match=r"of 0\.01 CPU s"), within("all", 0.01):
+        while True:
+            Chooser(torus(3, 3), MODEL, **options).choose(64)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from multitree.topology.algorithms.multitree import MOST_CONTRIBUTIONS
 from multitree.topology.algorithms.switch_planes import BoxedPlanes, boxed_planes, plane_routes
 from multitree.topology.arrays import Int64Array, chosen_routes
 from multitree.topology.collectives import Op, chosen_roots
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, report
 from multitree.topology.networks.cost_model import CostModel, usual_cost_model
 from multitree.topology.networks.topology import Topology
 from multitree.topology.routing.default_routes import Routes
@@ -184,6 +184,7 @@ def _best_timeline(
     found: list[tuple[float, _Timeline]] = []
     most = min(MOST_COPIES, max(MOST_FLOWS // (num_roots * num_planes), 1))
     for copies in range(1, most + 1):
+        report("filling slots, numbers of copies tried", copies - 1, most)
         chunk = cost_model.num_flits / (num_roots * num_planes * copies)
         slot_cycles = (chunk + cost_model.message_cycles) * interval
         slots = _Slots(

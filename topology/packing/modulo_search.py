@@ -4,6 +4,8 @@ import heapq
 import random
 from typing import NamedTuple
 
+from multitree.topology.errors import report
+
 __all__ = [
     "ModuloSearch",
     "OutwardPlan",
@@ -62,6 +64,7 @@ class OutwardPlan(NamedTuple):
         return first % self.period
 
 
+MOVES_BETWEEN_REPORTS = 256
 STEEPNESS = 2.5
 """How many times more a transfer costs with each slot that it is farther from its root's turn."""
 LARGEST_COST = 1e250
@@ -154,7 +157,9 @@ class ModuloSearch:
         A move that makes one transfer earlier moves all that follow it, and another with all that
         follow that one. It stays if the sum of `STEEPNESS ** time` does not grow.
         """
-        for _ in range(moves):
+        for move in range(moves):
+            if move % MOVES_BETWEEN_REPORTS == 0:
+                report("moving messages to earlier slots, moves tried", move, moves)
             transfer = self._drawn()
             ready = self._ready(transfer)
             wait = self.time[transfer] - ready

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
+from multitree.topology.errors import report
 from multitree.topology.networks.measures import hops_from
 from multitree.topology.packing.link_pairs import Neighbours
 
@@ -84,6 +85,7 @@ def negotiated(
         prices.begin_round(number)
         draw.shuffle(turns)
         for tree in turns:
+            report("negotiating trees, rounds done", number, MOST_ROUNDS)
             # Rip-up and reroute: a tree gives back its pairs before it is grown again.
             prices.give_back(taken.get(tree, []))
             grown[tree], taken[tree] = grow(prices, draw)

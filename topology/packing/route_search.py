@@ -5,6 +5,7 @@ import heapq
 import numpy as np
 
 from multitree.topology.arrays import Int64Array
+from multitree.topology.errors import report
 from multitree.topology.packing.modulo_search import OutwardPlan
 
 __all__ = ["RouteSearch"]
@@ -123,6 +124,7 @@ class RouteSearch:
         for move in range(min(MOVES_PER_TRANSFER * num, MOST_MOVES)):
             if not self._bad:
                 return True
+            report("moving messages to slots, conflicts left", len(self._bad), num)
             more, transfer, start = self._best_move(tabu, move, least - total)
             if transfer < 0:
                 continue

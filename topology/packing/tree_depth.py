@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable
 
+from multitree.topology.errors import report
 from multitree.topology.packing.link_pairs import Neighbours
 
 __all__ = [
@@ -124,7 +125,8 @@ def shallow_trees(
     swaps = _Swaps(joined, neighbours, most, trees, seed)
     edges = len(trees) * (len(neighbours) - 1)
     moves = min(max(MOVES_PER_EDGE * edges, LEAST_MOVES), MOST_MOVES)
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
+        report("making trees flatter, rounds done", number, ROUNDS)
         for _ in range(moves // ROUNDS):
             swaps.try_one()
         swaps.root_in_the_middle()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multitree.topology.arrays import Int32Array, Int64Array, int32s, int64s
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, report
 from multitree.topology.networks.bounds import worst_partition
 from multitree.topology.networks.topology import Topology
 from multitree.topology.packing.link_pairs import LinkPairs, link_pairs, neighbours_of, tree_count
@@ -270,6 +270,7 @@ def _shortest_chain(
     queue = deque(pair for pair, may in enumerate(most) if load[pair] < may)
     came_by: dict[int, tuple[int, int]] = dict.fromkeys(queue, (-1, -1))
     while queue:
+        report("completing trees by exchanges")
         pair = queue.popleft()
         first, second = joined[pair]
         for tree, forest in enumerate(forests):

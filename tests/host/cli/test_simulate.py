@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 
 from multitree import Communicator, LinkModel, build, mesh, ring, torus
+from multitree.host.cli import output
+from multitree.sim import choice
+from multitree.sim.analytic.engine import analytic
+from multitree.topology.errors import report
 from tests.emulation import needs_rtl
 from tests.host.cli.commands import TIMED
 
@@ -99,6 +103,35 @@ def test_auto_runs_what_explain_puts_first_and_says_why(run):
     whole = run.json(f"{line} --dependency chunk")
     assert (whole["dependency"], first["dependency"]) == ("chunk", "submessage")
     assert f"  chosen: {data['reason']}" in run.printed(line).splitlines()
+
+
+def test_explain_prints_a_size_as_soon_as_it_is_known_and_leaves_out_what_takes_long(
+    run, capsys, monkeypatch
+):
+    printed = []
+
+    def timed(schedule, num_flits, model):
+        if num_flits == 4096:
+            printed.append(capsys.readouterr())
+        while schedule.algorithm == "ring":
+            report("for ever")
+        return analytic(schedule, num_flits, model)
+
+    monkeypatch.setattr(choice, "analytic", timed)
+    for seconds in ("QUIET_SECONDS", "EVERY_LINE_SECONDS"):
+        monkeypatch.setattr(output, seconds, 0)
+    status, *last = run("explain ring:4 --size 4KiB,64KiB --limit-s 0.05")
+    says = "ring: timing ring, submessage, built takes longer than the limit of 0.05 CPU s"
+    assert status == 0
+    for out in (printed[0].out, "".join([*(each.out for each in printed[1:]), last[0]])):
+        assert out.count("all_reduce of ") == 1 and says in out.splitlines()
+    assert "64 KiB per rank" not in printed[0].out
+    assert "at most 0.05 CPU s" in printed[0].err
+    assert "timing ring, submessage, built: for ever" in printed[0].err
+    assert "multitree, chunk, built: " in printed[0].err
+    assert "must be timed, not none: building multitree" in run.refused(
+        "explain ring:4 --limit-s 1e-9"
+    )
 
 
 @pytest.mark.slow

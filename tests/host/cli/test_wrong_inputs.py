@@ -150,6 +150,8 @@ WRONG = [
     ("demo --out /dev/null", "/dev/null"),
     ("demo torus:4x4", "unexpected extra argument"),
     ("doctor --clear", "--clear"),
+    ("explain torus:2x2 --limit-s -1", "--limit-s must be within 0..1e+09, not -1"),
+    ("figure packets --limit-s nan", "--limit-s must be within 0..1e+09, not nan"),
     ("explain torus:2x2 --collective ''", "--collective must have a value, not ''"),
     ("schedule torus:2x2 --algorithm=", "--algorithm must have a value, not ''"),
     ("schedule ''", "Argument must have a value, not ''"),

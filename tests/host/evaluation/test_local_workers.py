@@ -8,10 +8,12 @@ import time
 import pytest
 
 from multitree import SweepError
+from multitree.host.evaluation import workers
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import Task
 from multitree.host.evaluation.sources import Source
 from multitree.host.evaluation.workers import _serve, answers_of_processes, num_cores
+from multitree.topology.errors import reported_to
 from tests.host.evaluation.workers import answer_or_die
 
 
@@ -20,6 +22,14 @@ def tasks(*sizes):
         Task(index, "", Point("ring:4", "ring", size, "analytic"), Source("ring:4", None), "", 1)
         for index, size in enumerate(sizes)
     ]
+
+
+def test_what_takes_long_is_said_again_and_again(monkeypatch):
+    said = []
+    monkeypatch.setattr(workers, "_SECONDS_TO_SAY", 0.1)
+    with reported_to(said.append):
+        assert len([*answers_of_processes(tasks(32), 1, answer_or_die)]) == 1
+    assert said.count("ring on ring:4, 32 bytes") >= 5
 
 
 def test_where_a_process_dies_its_point_has_an_error_and_the_rest_goes_on():

@@ -20,6 +20,7 @@ from multitree.host.evaluation.point import Point, PointResult
 from multitree.host.evaluation.point_run import Task, answer, code_key, engine_key, run_point
 from multitree.host.evaluation.sources import Source, network_of
 from multitree.host.runner import Runner
+from multitree.host.sizes import format_size
 from multitree.nic.driver.commands import PortCounts
 from tests.emulation import needs_rtl
 
@@ -107,6 +108,14 @@ def test_an_answer_is_kept_where_it_would_be_the_same_again(monkeypatch):
     said = answer(task())
     assert (said.kept, said.result) == (False, PointResult(error="DeviceError: rank 3 faulted"))
     assert "faulted" in said.costs["traceback"]
+
+
+def test_what_takes_longer_than_its_limit_is_run_again():
+    limited = replace(task(replace(POINT, algorithm="multitree")), limit_s=1e-9)
+    says = f"multitree on {POINT.topology}, {format_size(POINT.size_bytes)} takes longer than the"
+    said = answer(limited)
+    assert not said.kept and said.result.error == f"{says} limit of 1e-09 CPU s"
+    assert answer(replace(limited, limit_s=0)).result.cycles
 
 
 def test_a_worker_of_other_code_answers_nothing():
