@@ -1,6 +1,7 @@
 """C++ made into libraries: a cache of what is compiled, compilers and other tools."""
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import shutil
@@ -20,6 +21,7 @@ from multitree.nic.driver.faults import DeviceError
 from multitree.topology.errors import report
 
 __all__ = [
+    "CacheError",
     "Say",
     "Tools",
     "cache_folder",
@@ -29,7 +31,11 @@ __all__ = [
     "compiler_path",
     "compiler_version",
     "content_key",
+    "damage",
+    "damaged_entries",
+    "loaded_library",
     "say_on_stderr",
+    "seal",
     "why_no_compiler",
 ]
 
@@ -39,8 +45,14 @@ Say = Callable[[str], None]
 
 _KINDS = ("library", "runtime", "verilog")
 _UNFINISHED = ".unfinished"
+_SUMS = "SHA256SUMS"
+"""Written last into a folder, in the form of sha256sum, which checks it, too."""
 _SECONDS_TO_END = 5.0
 _LAST_LINES = 3
+
+
+class CacheError(DeviceError):
+    """The cache's folder cannot be read or written."""
 
 
 def say_on_stderr(sentence: str) -> None:
@@ -79,7 +91,7 @@ def cache_size_bytes() -> int:
 
 def clear_cache() -> int:
     """Remove all that is cached, and return the bytes freed; libraries that a running process has
-    loaded go on working. Raises DeviceError if the folder cannot be changed.
+    loaded go on working. Raises CacheError if the folder cannot be changed.
     """
     freed = 0
     for entry in _entries():
@@ -105,25 +117,23 @@ def content_key(*parts: str | bytes) -> str:
 
 
 def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of one cached thing, filled by `make` now if it is not there.
+    """Return the folder of one cached thing, filled by `make` if it is not there or damaged.
 
     `kind` is "library", "runtime" or "verilog", `key` the `content_key` of all that it depends on.
-    The folder is made under a temporary name and renamed, so that none is ever half filled;
-    processes that want the same wait for the first. Raises DeviceError if the cache cannot be
-    written; errors of `make` come through and leave nothing behind.
+    It is made under a temporary name; processes that want the same wait for the first. Raises
+    CacheError if the cache cannot be written; errors of `make` come through.
     """
     if kind not in _KINDS:
         raise ValueError(f"Kind must be one of {', '.join(_KINDS)}, not {kind!r}")
     place = cache_folder() / f"{kind}-{key}"
     # A folder gets its name by a rename, so that what is there is whole and needs no lock.
-    if place.is_dir():
+    if place.is_dir() and damage(place) is None:
         return place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock := place.with_suffix(".lock")):
             try:
-                if not place.is_dir():
-                    _make_at(place, make)
+                _make_at(place, make)
             finally:
                 # Who waits for this file sees that it is gone, and takes a new one.
                 lock.unlink(missing_ok=True)
@@ -133,7 +143,13 @@ def cached(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _make_at(place: Path, make: Callable[[Path], None]) -> None:
-    """Fill a temporary folder next to `place` and give it its name; the lock is held."""
+    """Fill a temporary folder next to `place` and give it its name, unless another process has; the
+    lock is held.
+    """
+    if os.path.lexists(place):
+        if (reason := damage(place)) is None:
+            return
+        say_on_stderr(f"Cache entry {place} is made again: {reason}")
     # The lock excludes other makers: what is there was left by a process that was killed.
     for left in place.parent.glob(f"{place.name}.*{_UNFINISHED}"):
         shutil.rmtree(left, ignore_errors=True)
@@ -141,11 +157,62 @@ def _make_at(place: Path, make: Callable[[Path], None]) -> None:
         tempfile.mkdtemp(prefix=f"{place.name}.", suffix=_UNFINISHED, dir=place.parent)
     )
     try:
-        make(temporary)
-        temporary.rename(place)
+        made, damaged = temporary / "made", temporary / "damaged"
+        made.mkdir(0o700)
+        make(made)
+        seal(made)
+        # Only now, so that what cannot be made again is not lost, and is missing for no time.
+        if os.path.lexists(place):
+            place.rename(damaged)
+        made.rename(place)
     finally:
-        # After the rename there is nothing left; after an error or a signal there is.
+        # After an error or a signal what was made is left, too.
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def seal(folder: Path) -> None:
+    """Write a digest of each file of a folder into it, by which `damage` sees what changes."""
+    (folder / _SUMS).write_bytes(_sums(folder))
+
+
+def damage(folder: Path) -> str | None:
+    """Say how a folder differs from what it was when it was sealed; None if it does not.
+
+    Files are read whole, at some GB/s: a library takes a few milliseconds.
+    """
+    try:
+        written, found = (folder / _SUMS).read_bytes(), _sums(folder)
+    except FileNotFoundError:
+        return f"it has no {_SUMS}"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return None if written == found else f"its files are not those of its {_SUMS}"
+
+
+def _sums(folder: Path) -> bytes:
+    """A line per file, in the order of their names."""
+    lines = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != _SUMS:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            lines.append(f"{digest}  {path.relative_to(folder)}\n")
+    return "".join(lines).encode(errors="surrogateescape")
+
+
+def damaged_entries() -> dict[str, str]:
+    """Names of what is in the cache and will be made again when it is asked for, and why."""
+    whole = [entry for entry in _entries() if entry.suffix not in (".lock", _UNFINISHED)]
+    reasons = {entry.name: damage(entry) for entry in sorted(whole)}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def loaded_library(path: Path) -> ctypes.CDLL:
+    """A library of the cache; DeviceError if the system does not load it."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(f"Library {path} cannot be loaded: {error}") from error
 
 
 def _entries() -> list[Path]:
@@ -165,9 +232,9 @@ def _size_bytes(entry: Path) -> int:
     return size_bytes
 
 
-def _unusable(error: OSError) -> DeviceError:
+def _unusable(error: OSError) -> CacheError:
     reason = error.strerror or str(error)
-    return DeviceError(
+    return CacheError(
         f"Cache folder {cache_folder()} must be writable, but: {reason}; "
         "another one can be named in MULTITREE_CACHE"
     )

@@ -13,7 +13,12 @@ from multitree.host.cli.options import with_options
 from multitree.host.cli.output import print_json, print_pairs
 from multitree.host.engines import why_not
 from multitree.host.report_schema import json_schema
-from multitree.sim.native_build import cache_folder, cache_size_bytes, clear_cache
+from multitree.sim.native_build import (
+    cache_folder,
+    cache_size_bytes,
+    clear_cache,
+    damaged_entries,
+)
 
 __all__ = ["diagnose", "doctor", "schema"]
 
@@ -36,7 +41,7 @@ _PACKAGES = (
 
 
 def diagnose() -> dict[str, Any]:
-    """Versions by package, engines with the reason why one cannot run, and the cache's size."""
+    """Versions by package, engines with the reason why one cannot run, and the cache."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -48,7 +53,12 @@ def diagnose() -> dict[str, Any]:
     for name in ("numpy", "torch", "analytic", "exact", "rtl"):
         reason = why_not(name)
         engines.append({"name": name, "can_run": reason is None, "reason": reason})
-    cache = {"path": str(cache_folder()), "size_bytes": cache_size_bytes()}
+    damaged = [{"name": name, "reason": why} for name, why in damaged_entries().items()]
+    cache = {
+        "path": str(cache_folder()),
+        "size_bytes": cache_size_bytes(),
+        "damaged": damaged,
+    }
     return {"versions": versions, "engines": engines, "cache": cache}
 
 
@@ -76,8 +86,12 @@ def doctor(
     print_pairs("Versions", [(name, version or "not installed") for name, version in versions])
     engines = [(one["name"], one["reason"] or "can run") for one in data["engines"]]
     print_pairs("Engines", engines)
-    cache = [("folder", data["cache"]["path"]), ("size", f"{data['cache']['size_bytes']} bytes")]
-    print_pairs("Cache", cache if freed is None else [*cache, ("freed", f"{freed} bytes")])
+    cache = data["cache"]
+    pairs = [("folder", cache["path"]), ("size", f"{cache['size_bytes']} bytes")]
+    pairs += [] if freed is None else [("freed", f"{freed} bytes")]
+    again = "; it is made again when it is next needed"
+    pairs += [("damaged", f"{one['name']}: {one['reason']}{again}") for one in cache["damaged"]]
+    print_pairs("Cache", pairs)
 
 
 @with_options

@@ -38,6 +38,7 @@ _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 STATUSES = {
     "multitree.host.engines.EngineError": WRONG_INPUT,
     "multitree.nic.driver.faults.DeviceError": FAILED,
+    "multitree.sim.native_build.CacheError": WRONG_INPUT,
     "multitree.hw.codes.VerilogError": FAILED,
 }
 """Exit status that an error stands for which is no ValueError and no OSError."""

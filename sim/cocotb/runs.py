@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from multitree.sim.cocotb.case import STALLS_VARIABLE, BenchCase, BenchTop
 from multitree.sim.cocotb.coverage import Coverage
-from multitree.sim.cocotb.simulators import SIMULATORS, TestResult, missing, simulate
+from multitree.sim.cocotb.simulators import SIMULATORS, BenchError, TestResult, missing, simulate
 
 __all__ = ["COVERAGE_FILE", "MOST_INTERFACES", "RunOptions", "chosen_simulator", "run_benches"]
 
@@ -179,6 +179,8 @@ def _kept(where: Path, top: BenchTop, path: Path, *, several: bool) -> Path:
     """Move a design's waves to their file."""
     # Verilator calls the file dump.fst, Icarus calls it by the top module.
     found = [*where.rglob("dump.fst"), *where.rglob(f"{top.top}.fst")]
+    if not found:
+        raise BenchError(f"{top.top}: no waves were written")
     target = path.with_stem(f"{path.stem}_{top.top}") if several else path
     return found[0].replace(target)
 

@@ -13,11 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from cocotb_tools.runner import get_runner
+from cocotb_tools.runner import Runner, get_runner
 
 from multitree.hw.codes import VerilogError
 from multitree.sim.emulator.verilator import FST_COMPRESSION, verilator_home, why_not
-from multitree.sim.native_build import cached, content_key
+from multitree.sim.native_build import (
+    Tools,
+    cached,
+    compiler_path,
+    compiler_version,
+    content_key,
+    damage,
+    say_on_stderr,
+    seal,
+)
 
 __all__ = ["MAKE_VARIABLES", "SIMULATORS", "BenchError", "TestResult", "missing", "simulate"]
 
@@ -45,6 +54,7 @@ MAKE_VARIABLES = {
 _QUIET = {"PYTHONWARNINGS": "ignore::DeprecationWarning"}
 _RUNTIME_PARTS = ("", "_cov", "_dpi", "_threads", "_vpi")
 _CONTROL_FILE, _RESULTS_FILE, _LOG_FILE = "control.vlt", "results.xml", "log.txt"
+_MADE_OF = "made_of"
 # Verilator then calls make itself, for one block after the other.
 _BLOCK_ARGS = ["--hierarchical", "--build"]
 _LOG_CHARACTERS = 20_000
@@ -157,15 +167,8 @@ def simulate(
             # What failed is in the results.
             runner.log.setLevel(logging.CRITICAL)
             say(f"Building {top} on {simulator}")
-            runner.build(
-                sources=[source.resolve() for source in sources],
-                hdl_toplevel=top,
-                build_dir=folder / "build",
-                build_args=[*_BUILD_ARGS[simulator], *build_args, *controlled],
-                timescale=("1ns", "1ps"),
-                waves=waves,
-                log_file=log,
-            )
+            arguments = [*build_args, *controlled]
+            _build(simulator, runner, sources, top, folder, arguments, waves=waves)
             say(f"{', '.join(modules)} on {simulator}")
             runner.test(
                 hdl_toplevel=top,
@@ -186,6 +189,56 @@ def simulate(
     if not found:
         raise BenchError(f"{simulator}: no test was run\n{_end_of(log)}")
     return found
+
+
+def _build(
+    simulator: str,
+    runner: Runner,
+    sources: Sequence[Path],
+    top: str,
+    folder: Path,
+    arguments: Sequence[str],
+    *,
+    waves: bool,
+) -> None:
+    """Build a design in a folder, or leave what an earlier run has built of the same."""
+    build, arguments = folder / "build", [*_BUILD_ARGS[simulator], *arguments]
+    made_of = _made_of(simulator, sources, [top, *arguments, str(waves)])
+    _remove_if_stale(build, made_of)
+    runner.build(
+        sources=[source.resolve() for source in sources],
+        hdl_toplevel=top,
+        build_dir=build,
+        build_args=arguments,
+        timescale=("1ns", "1ps"),
+        waves=waves,
+        log_file=folder / _LOG_FILE,
+    )
+    (build / _MADE_OF).write_text(made_of)
+    seal(build)
+
+
+def _made_of(simulator: str, sources: Sequence[Path], arguments: Sequence[str]) -> str:
+    """Hash of what a build depends on, as far as its simulator does not see a change itself."""
+    if simulator == "verilator":
+        return content_key(importlib.metadata.version("verilator"), *arguments)
+    # The runner compiles for Icarus where a source is newer, and sees nothing else.
+    version = subprocess.run(["iverilog", "-V"], capture_output=True, check=False).stdout
+    return content_key(version, *arguments, *(source.read_bytes() for source in sources))
+
+
+def _remove_if_stale(build: Path, made_of: str) -> None:
+    """Remove a build of something else, or one that was ended or damaged: it would be taken for
+    whole, since it is newer than its sources.
+    """
+    if not build.exists():
+        return
+    reason = damage(build)
+    if reason is None and (build / _MADE_OF).read_text() == made_of:
+        return
+    if reason is not None:
+        say_on_stderr(f"{build} is built again: {reason}")
+    shutil.rmtree(build)
 
 
 def _controlled(
@@ -212,7 +265,11 @@ def _results(path: Path) -> Iterator[TestResult]:
     """Tests in a file of JUnit XML."""
     if not path.is_file():
         return
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise BenchError(f"{path}: results are not whole: {error}") from error
+    for case in root.iter("testcase"):
         properties = {p.get("name"): p.get("value") for p in case.iter("property")}
         failures = [*case.iter("failure"), *case.iter("error")]
         message = "\n".join(f.get("message") or f.text or "failed" for f in failures)
@@ -267,11 +324,9 @@ def _compiled_runtime(waves: bool) -> Path:
     include = verilator_home() / "include"
     parts = [*_RUNTIME_PARTS, *(["_fst_c"] if waves else [])]
     text = "".join(f'#include "{include}/verilated{part}.cpp"\n' for part in parts)
-    compiler = ["g++", "-dumpfullversion", "-dumpmachine"]
-    reported = subprocess.run(compiler, capture_output=True, text=True, check=True).stdout
     compression = FST_COMPRESSION.read_text()
     version = importlib.metadata.version("verilator")
-    key = content_key("cocotb", version, reported, text, compression if waves else "")
+    key = content_key("cocotb", version, compiler_version(), text, compression if waves else "")
 
     def make(folder: Path) -> None:
         (folder / "runtime.cpp").write_text(text)
@@ -283,6 +338,6 @@ def _compiled_runtime(waves: bool) -> Path:
             # The Makefile names the libraries, too: these are archives without a member.
             for name in ("liblz4.a", "libz.a"):
                 (folder / name).write_bytes(b"!<arch>\n")
-        subprocess.run(["g++", *flags, "-c", "runtime.cpp"], cwd=folder, check=True)
+        Tools(folder).run([str(compiler_path()), *flags, "-c", "runtime.cpp"])
 
     return cached("runtime", key, make) / "runtime.o"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.driver.faults import DeviceError
+from multitree.sim.native_build import loaded_library
 
 __all__ = ["CROSSING", "EVENT", "OP", "RESULT", "Crossings", "Native", "Status"]
 
@@ -113,10 +113,7 @@ class Native:
     """
 
     def __init__(self, library: Path) -> None:
-        try:
-            self._library = ctypes.CDLL(str(library))
-        except OSError as error:
-            raise DeviceError(f"Library {library} cannot be loaded: {error}") from error
+        self._library = loaded_library(library)
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(self._library, name)
             function.restype = result

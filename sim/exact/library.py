@@ -19,6 +19,7 @@ from multitree.sim.native_build import (
     compiler_path,
     compiler_version,
     content_key,
+    loaded_library,
     say_on_stderr,
     why_no_compiler,
 )
@@ -79,7 +80,7 @@ def _library() -> Any:
         shutil.rmtree(build)
 
     path = cached("library", content_key(*_FLAGS, compiler_version(), *named), make) / _LIBRARY
-    library = ctypes.CDLL(str(path))
+    library = loaded_library(path)
     library.mt_create.argtypes = [ctypes.POINTER(_Inputs), ctypes.POINTER(_Outputs)]
     library.mt_create.restype = ctypes.c_void_p
     library.mt_run.argtypes = [ctypes.c_void_p, ctypes.c_uint64]

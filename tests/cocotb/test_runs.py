@@ -2,21 +2,23 @@
 
 import asyncio
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
 from multitree import build, ring, save_schedule
 from multitree.nic.driver.config import Config
-from multitree.sim.cocotb import runs
+from multitree.sim.cocotb import runs, simulators
 from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, STALLS_VARIABLE, BenchCase, BenchTop
 from multitree.sim.cocotb.coverage import bench_bins
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
-from multitree.sim.cocotb.simulators import SIMULATORS, TestResult
+from multitree.sim.cocotb.simulators import SIMULATORS, BenchError, TestResult
 from tests.refusals import refuses
 
 SCHEDULE = build(ring(4), "multitree")
@@ -207,3 +209,62 @@ def test_a_collective_is_done_only_without_a_fault(done, fault):
 
 def test_an_interrupt_without_a_reason_is_an_error():
     refuses(AssertionError, "rank_0_irq: .*0x0", asyncio.run, _Ended(0, 0).run(9))
+
+
+class _Runner:
+    """A runner as cocotb's for Icarus: what is newer than its sources is left as it is."""
+
+    def __init__(self):
+        self.num_built = 0
+
+    def build(self, *, sources, build_dir, **options):
+        made = build_dir / "sim.vvp"
+        build_dir.mkdir(exist_ok=True)
+        if not made.exists() or made.stat().st_mtime < sources[0].stat().st_mtime:
+            self.num_built += 1
+            made.write_bytes(sources[0].read_bytes() * 1000)
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """How often two builds, with a change between them, have built."""
+    monkeypatch.setattr(simulators.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=b"1"))
+    source, runner = tmp_path / "a.v", _Runner()
+    source.write_text("module a; endmodule")
+    os.utime(source, (0, 0))
+
+    def build(waves=False, arguments=()):
+        parts = "icarus", runner, [source], "a", tmp_path, arguments
+        simulators._build(*parts, waves=waves)
+        return runner.num_built
+
+    return build
+
+
+@pytest.mark.every_set
+@pytest.mark.parametrize(
+    ("of", "num_built"), [({}, 1), ({"waves": True}, 2), ({"arguments": "-g"}, 2)]
+)
+def test_a_build_is_used_again_only_for_the_same(built, of, num_built):
+    assert (built(), built(**of)) == (1, num_built)
+
+
+@pytest.mark.every_set
+@pytest.mark.parametrize("file", ["build/sim.vvp", "build/made_of", "build/SHA256SUMS", "a.v"])
+@pytest.mark.parametrize("length", [0, 15])
+def test_a_build_that_is_damaged_or_of_another_text_is_made_again(built, file, length, tmp_path):
+    assert built() == 1
+    path = tmp_path / file
+    path.write_bytes(path.read_bytes()[:length])
+    os.utime(path, (1, 1))
+    assert built() == 2 and built() == 2
+
+
+def test_results_and_waves_that_are_not_there_are_named(folder, tmp_path, simulated, monkeypatch):
+    (tmp_path / "results.xml").write_text("<testsuites>")
+    refuses(
+        BenchError, "results are not whole", list, simulators._results(tmp_path / "results.xml")
+    )
+    monkeypatch.setattr(Path, "rglob", lambda *_: iter(()))
+    options = RunOptions("verilator", only="third", waves=tmp_path / "run.fst")
+    refuses(BenchError, "all: no waves were written", run_benches, folder, options)

@@ -1,4 +1,4 @@
-"""The cache: one whole thing per key; tools: none outlives one that failed."""
+"""The cache makes each thing once, and damaged ones again; tools end together."""
 
 import multiprocessing
 import os
@@ -11,12 +11,16 @@ import pytest
 
 from multitree.nic.driver.faults import DeviceError
 from multitree.sim.native_build import (
+    CacheError,
     Tools,
     cache_folder,
     cache_size_bytes,
     cached,
     clear_cache,
+    compiler_path,
     content_key,
+    damaged_entries,
+    loaded_library,
 )
 from multitree.topology.errors import reported_to
 
@@ -63,8 +67,76 @@ def test_what_fails_leaves_nothing_behind_and_can_be_tried_again():
     assert (cached("library", "key", fill) / "thing").exists()
 
 
+def _flip(data):
+    return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "1 000 bytes": lambda data: data[:1000],
+    "half": lambda data: data[: len(data) // 2],
+    "a flipped bit": _flip,
+    "of others": lambda data: b"\xff of others",
+    "gone": lambda data: None,
+}
+
+
+def compile_answer(folder):
+    """A library whose function returns 42."""
+    (folder.parent / "answer.c").write_text("int answer(void) { return 42; }")
+    command = [str(compiler_path()), "-shared", "-fPIC", "-x", "c", str(folder.parent / "answer.c")]
+    Tools(folder).run([*command, "-o", str(folder / "answer.so")])
+
+
+def status_of_answer():
+    """What a process ends with that asks the library."""
+    child = os.fork()
+    if not child:
+        path = cached("library", "key", compile_answer) / "answer.so"
+        os._exit(loaded_library(path).answer())
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.every_set
+@pytest.mark.parametrize("file", ["answer.so", "SHA256SUMS"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_library_is_made_again_and_ends_no_process(file, damage, capfd):
+    path = cached("library", "key", compile_answer) / file
+    data = path.read_bytes()
+    assert damaged_entries() == {}
+    changed = DAMAGES[damage](data)
+    path.unlink() if changed is None else path.write_bytes(changed)
+    assert [*damaged_entries()] == ([] if changed == data else ["library-key"])
+    assert [status_of_answer() for _ in range(2)] == [42, 42]
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == (changed != data)
+    assert all(f"{path.parent} is made again: it" in line for line in said)
+    assert [entry.name for entry in cache_folder().iterdir()] == ["library-key"]
+
+
+@pytest.mark.parametrize("put", [lambda p: p.write_bytes(b"x"), lambda p: p.symlink_to("nowhere")])
+def test_what_is_no_folder_is_made_again_too(put):
+    cache_folder().mkdir()
+    put(cache_folder() / "library-key")
+    assert (cached("library", "key", fill) / "thing").read_text() == "whole"
+
+
+def test_what_is_damaged_stays_while_it_cannot_be_made_again():
+    path = cached("library", "key", fill) / "thing"
+    path.write_text("other")
+    with pytest.raises(ZeroDivisionError):
+        cached("library", "key", lambda folder: 1 / 0)
+    assert path.read_text() == "other" and [*damaged_entries()] == ["library-key"]
+
+
+def test_what_the_system_does_not_load_is_named(tmp_path):
+    (tmp_path / "text.so").write_text("text")
+    with pytest.raises(DeviceError, match=r"text\.so cannot be loaded: .*file too short"):
+        loaded_library(tmp_path / "text.so")
+
+
 def _slow_make(folder):
-    with (folder.parent / "log").open("a") as log:
+    with (cache_folder() / "log").open("a") as log:
         log.write("made\n")
     time.sleep(0.3)
     fill(folder)
@@ -104,7 +176,7 @@ def test_processes_that_come_one_after_the_other_make_it_once_though_the_lock_fi
 
 
 def _fail_twice(folder):
-    log = folder.parent / "log"
+    log = cache_folder() / "log"
     if not log.exists() or log.read_text().count("failed") < 2:
         with log.open("a") as file:
             file.write("failed\n")
@@ -126,8 +198,9 @@ def test_size_and_clearing_count_what_is_ours_and_touch_nothing_else():
     cached("verilog", "b", fill)
     (cache_folder() / "library-c.half").mkdir()
     (cache_folder() / "notes").write_text("mine")
-    assert cache_size_bytes() == 10
-    assert clear_cache() == 10 and cache_size_bytes() == 0
+    things = list(cache_folder().rglob("thing"))
+    assert len(things) == 2 and cache_size_bytes() > 10
+    assert clear_cache() > 10 and cache_size_bytes() == 0
     assert [entry.name for entry in cache_folder().iterdir()] == ["notes"]
 
 
@@ -139,7 +212,7 @@ def test_keys_differ_wherever_a_part_differs():
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_the_variable(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MULTITREE_CACHE", str(tmp_path / "file" / "below"))
-    with pytest.raises(DeviceError, match=r"must be writable, but: .*MULTITREE_CACHE"):
+    with pytest.raises(CacheError, match=r"must be writable, but: .*MULTITREE_CACHE"):
         cached("library", "key", fill)
 
 

@@ -78,13 +78,15 @@ def test_every_name_of_the_door_can_be_imported():
         _ = multitree.all_reduce
 
 
-def test_doctor_empties_the_cache(run, monkeypatch, tmp_path):
+def test_doctor_says_what_is_damaged_and_empties_the_cache(run, monkeypatch, tmp_path):
     cache = tmp_path / "cache"
     (cache / "library-0123").mkdir(parents=True)
     (cache / "library-0123" / "network.so").write_bytes(b"x" * 1000)
     monkeypatch.setenv("MULTITREE_CACHE", str(cache))
     data = run.json("doctor")
-    assert data["cache"] == {"path": str(cache), "size_bytes": 1000}
+    damaged = [{"name": "library-0123", "reason": "it has no SHA256SUMS"}]
+    assert data["cache"] == {"path": str(cache), "size_bytes": 1000, "damaged": damaged}
     assert data["cleared_bytes"] is None
+    assert "damaged  library-0123: it has no SHA256SUMS; it is made again" in run.printed("doctor")
     data = run.json("doctor --clear-cache")
     assert (data["cleared_bytes"], data["cache"]["size_bytes"]) == (1000, 0)

@@ -60,3 +60,9 @@ def test_yosys_that_fails_is_an_error_of_one_sentence(run, monkeypatch, tmp_path
         status, _, error = run("verilog ring:4")
     assert status == 1 and re.fullmatch(r"multitree: Yosys failed: [^\n]+\n", error)
     assert contents(Path()) == {}
+
+
+def test_a_cache_that_cannot_be_written_is_as_any_file(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("MULTITREE_CACHE", "/dev/null/cache")
+    said = run.refused("verilog ring:4")
+    assert said.startswith("Cache folder /dev/null/cache must be writable, but: Not a directory")

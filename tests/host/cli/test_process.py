@@ -77,7 +77,7 @@ def test_a_signal_while_a_library_is_compiled_leaves_no_library_and_no_compiler(
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     while not (children := compilers(cache)) and process.poll() is None:
         time.sleep(0.05)
-    assert children and any(cache.glob("library-*/build/*.cpp"))
+    assert children and any(cache.glob("library-*/made/build/*.cpp"))
     process.send_signal(number)
     assert process.wait(30) == 128 + number
     assert process.stderr.read() == f"multitree: ended by {number.name}\n"
@@ -181,7 +181,7 @@ def test_progress_is_said_where_it_is_asked_for(capfd, monkeypatch, option, plac
         return {
             "versions": {"one": "1"},
             "engines": [{"name": "one", "reason": None}],
-            "cache": {"path": "", "size_bytes": 0},
+            "cache": {"path": "", "size_bytes": 0, "damaged": []},
         }
 
     monkeypatch.setattr("multitree.host.cli.doctor.diagnose", diagnose)
