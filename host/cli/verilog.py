@@ -32,6 +32,7 @@ from multitree.nic.driver.table import compile_table
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, link_limits
 from multitree.topology.algorithms.build import build
+from multitree.topology.checks.proofs import check_switches
 from multitree.topology.collectives import DTYPES
 from multitree.topology.families.direct import torus
 from multitree.topology.lowering import lowered
@@ -139,6 +140,7 @@ class Design:
         self.schedule, self.size_bytes = schedule, size_bytes
         self.memory, self.names = memory, DesignNames(name)
         self.top = self.names.top(memory)
+        check_switches(schedule)
         needs = needs_of(schedule, link_model, size_bytes)
         # As wired: with a switch attached to each rank where routes lead through ranks.
         self.wired = lowered(schedule).topology

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from multitree.hw.codes import LEAST_STAGES, MOST_STAGES, DType
+from multitree.topology.checks.proofs import MOST_SWITCH_CLASSES
 
 __all__ = [
     "JOB_QUEUE_DEPTH",
@@ -33,7 +34,7 @@ LIMITS = {
     "submessage_flits": (2, 1024),
     "memory_queue_flits": (4, 1024),
     "address_width": (4, 32),
-    "num_classes": (0, 2),
+    "num_classes": (0, MOST_SWITCH_CLASSES),
     "max_children": (1, 64),
     "wave_width": (0, 16),
     "forward_flits": (0, 4096),

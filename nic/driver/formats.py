@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from multitree.hw.codes import HOP_WIDTH
 from multitree.nic.driver.config import Config
+from multitree.topology.checks.proofs import MOST_SWITCHES
 from multitree.topology.collectives import Op
 
 __all__ = [
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 WORD_BITS = 32
-NUM_HOPS = 9
+NUM_HOPS = MOST_SWITCHES
 """Switches that a route may lead through: across an 8x8 torus, and out of it."""
 ROUTE_WIDTH = HOP_WIDTH * NUM_HOPS
 """Bits of a route; a hop is the switch's output port, then the class of its virtual channel."""

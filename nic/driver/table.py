@@ -18,6 +18,7 @@ from multitree.nic.driver.formats import (
 )
 from multitree.nic.driver.registers import ADDRESS, FLOW_WINDOW, ROUTE_WINDOW, TABLE_WINDOW, Writes
 from multitree.nic.driver.routed_rows import places_in_sums, routes_of, slots_of
+from multitree.topology.checks.proofs import check_switches
 from multitree.topology.collectives import ROOTED, Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.schedules.schedule import Schedule
@@ -190,6 +191,8 @@ def _check_routes(schedule: Schedule, rank: int, config: Config) -> None:
     if not config.shared and (hops != 1).any():
         row = int(np.flatnonzero(hops != 1)[0])
         raise ScheduleError(f"Row {row}: a route must be one link, not {int(hops[row])}")
+    if config.shared:
+        check_switches(schedule)
     if config.shared and schedule.collective in ROOTED:
         raise ScheduleError(
             f"A {schedule.collective} over shared links must be one with_header_only_phase, "

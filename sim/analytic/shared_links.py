@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.nic.driver.formats import NUM_HOPS
 from multitree.sim.analytic.messages import EventQueue, channels_of, messages_of
 from multitree.sim.analytic.shared_receivers import Receivers
 from multitree.sim.analytic.shared_senders import Senders
@@ -37,8 +36,8 @@ def shared_analytic(
 
     Senders read tables, messages hold channels from head to tail, receivers put what comes out of
     order into the reorder buffer. An event is a head that goes on or a tail that leaves.
-    ScheduleError if dependencies are not on chunks, flow control is not by messages, a route has
-    too many switches, or messages wait in a circle; TopologyError if a rank's link has no reverse.
+    ScheduleError if dependencies are not on chunks, flow control is not by messages, or messages
+    wait in a circle; TopologyError if a rank's link has no reverse.
     O(h log h) for h hops of all messages, about 40 microseconds a hop.
     """
     _check(ran := as_sent(schedule), model)
@@ -118,13 +117,6 @@ def _check(ran: Schedule, model: LinkModel) -> None:
         row = int(one_way[0])
         raise TopologyError(
             f"{ran.describe(row)}: link {last[row]} into rank {ran.dst[row]} must have a reverse"
-        )
-    switches = np.diff(ran.route_offsets) - 1
-    if (switches > NUM_HOPS).any():
-        row = int(np.flatnonzero(switches > NUM_HOPS)[0])
-        raise ScheduleError(
-            f"{ran.describe(row)}: switches on the route must be at most {NUM_HOPS}, "
-            f"not {int(switches[row])}"
         )
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multitree.hw.codes import PORT_WIDTH
 from multitree.nic.driver.config import Config
-from multitree.nic.driver.formats import NUM_HOPS, head_format
+from multitree.nic.driver.formats import head_format
 from multitree.sim.exact.library import run_model
 from multitree.sim.exact.structs import LINK, PARAMETERS
 from multitree.sim.exact.tables import tables_of
@@ -68,9 +67,10 @@ def exact(
     TypeError
         If it is no schedule, but for example one tree of it, or the number of flits no integer.
     ScheduleError
-        If no interface holds the schedule's tables, or on shared links messages are not sent whole.
+        If no interface holds the schedule's tables, switches do not carry its routes, or on shared
+        links messages are not sent whole.
     TopologyError
-        If a rank has more links than an interface has ports, or a link has no reverse.
+        If a rank or a switch has more ports than there can be, or a link has no reverse.
     ValueError
         If the number of flits or a start is negative, or a size is beyond an interface's range.
     DeviceError
@@ -130,23 +130,11 @@ def _config(run: Run, sent_as: Schedule) -> Config:
 
 
 def _check_heads(sent_as: Schedule, config: Config, num_flits: int) -> None:
-    """Raise unless heads on shared links have room for routes and sizes, and switches for ports."""
-    topology = sent_as.topology
-    for what, value, most in (
-        ("switches on a route", np.diff(sent_as.route_offsets).max(initial=1) - 1, NUM_HOPS),
-        (
-            "ports of a switch",
-            topology.num_ports[topology.num_ranks :].max(initial=0),
-            1 << PORT_WIDTH,
-        ),
-        (
-            "flits of a chunk",
-            np.diff(sent_as.chunks(num_flits)).max(initial=0),
-            head_format(config).mask("size"),
-        ),
-    ):
-        if value > most:
-            raise ScheduleError(f"{topology.name}: {what} must be at most {most}, not {value}")
+    """Raise unless heads on shared links have room for sizes."""
+    chunk, most = np.diff(sent_as.chunks(num_flits)).max(), head_format(config).mask("size")
+    if chunk > most:
+        name = sent_as.topology.name
+        raise ScheduleError(f"{name}: flits of a chunk must be at most {most}, not {chunk}")
 
 
 def _parameters(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from multitree.sim.timing.inputs import check_skews, shares_links
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.trace import Trace
+from multitree.topology.checks.proofs import check_switches
 from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.schedules.schedule import Schedule
 
@@ -69,12 +70,13 @@ class Run:
         lockstep: bool,
         start: Sequence[int] | None,
     ) -> "Run":
-        """Run with these arguments; TypeError, ValueError or ScheduleError if one is wrong."""
+        """Run with these arguments; TypeError or ValueError if one is wrong."""
         check_type("Schedule", schedule, Schedule)
         if not isinstance(num_flits, int | np.integer):
             raise TypeError(f"Number of flits must be an integer, not {num_flits!r}")
         if num_flits < 0:
             raise ValueError(f"Number of flits must be at least 0, not {num_flits!r}")
+        check_switches(schedule)
         # Interfaces on shared links have the waves written out.
         if lockstep and schedule.num_waves > 1 and not shares_links(schedule):
             raise ScheduleError(f"Waves must be one in lockstep, not {schedule.num_waves}")

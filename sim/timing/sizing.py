@@ -13,6 +13,7 @@ from multitree.nic.driver.table import MOST_STEPS
 from multitree.sim.timing.inputs import check_private
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.arrays import largest_group
+from multitree.topology.checks.proofs import check_switch_ports
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
 from multitree.topology.lowering import as_sent
@@ -98,6 +99,7 @@ def _check_network(topology: Topology, most_ports: int, num_waves: int, shared: 
             f"{topology.name}: a rank has {most_ports} links, an interface at most {MAX_PORTS} "
             "ports"
         )
+    check_switch_ports(topology)
     if num_waves > 1 and shared:
         raise ScheduleError(
             f"{topology.name}: waves must be one in interfaces on shared links, not {num_waves}; "

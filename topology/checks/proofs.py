@@ -6,12 +6,15 @@ import numpy as np
 
 from multitree.topology.arrays import BoolArray, Int64Array, positions_in_group, rows_of_entries
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError, shown
+from multitree.topology.errors import ScheduleError, TopologyError, shown
+from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.columns import MAX_CLASSES
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import sibling_groups
 
 MOST_LISTED = 8
+MOST_SWITCH_PORTS, MOST_SWITCHES, MOST_SWITCH_CLASSES = 32, 9, 2
+"""Ports of a switch, switches on a route, which heads have room for, and classes on a link."""
 
 
 def check_deadlock(schedule: Schedule, row_of: Int64Array, is_first: BoolArray) -> None:
@@ -230,4 +233,61 @@ def check_order(schedule: Schedule) -> None:
         raise ScheduleError(
             f"{schedule.describe(row)}: order must number the siblings of the step from 0, "
             f"not be {schedule.order[row]}"
+        )
+
+
+def check_switch_ports(topology: Topology, *, routers: bool = False) -> None:
+    """Raise a TopologyError where a switch has more than `MOST_SWITCH_PORTS` ports.
+
+    Routers that are attached to the ranks, if asked for, have two for each of a rank's.
+    """
+    ports = topology.num_ports.astype(np.int64)
+    ports[: topology.num_ranks] *= 2 * routers
+    if (ports > MOST_SWITCH_PORTS).any():
+        node = int(np.argmax(ports > MOST_SWITCH_PORTS))
+        what = "switch" if node >= topology.num_ranks else "the router of rank"
+        raise TopologyError(
+            f"{topology.name}: ports of {what} {topology.label(node)} must be at most "
+            f"{MOST_SWITCH_PORTS}, not {ports[node]}"
+        )
+
+
+def check_switches(schedule: Schedule) -> None:
+    """Every switch, and every router that is attached to a rank, can carry out the routes.
+
+    A TopologyError names the network and a switch with too many ports, a ScheduleError the network
+    and a row whose route leads through too many switches, has too high a class, or leaves a switch
+    by the port that it came in by. O(num_hops).
+    """
+    topology, offsets = schedule.topology, schedule.route_offsets
+    row_of = rows_of_entries(offsets)
+    goes_on = np.ones(len(row_of), bool)
+    goes_on[offsets[1:] - 1] = False
+    came_by = np.flatnonzero(goes_on)
+    passed = topology.links[schedule.route_links[came_by], 1]
+    # Routes through ranks make interfaces pass nothing on: every rank has a router of its own.
+    through_ranks = bool((passed < topology.num_ranks).any())
+    check_switch_ports(topology, routers=through_ranks)
+    if not topology.num_switches and not through_ranks:
+        return
+    num_switches = np.diff(offsets) + (1 if through_ranks else -1)
+    turns_back = (
+        schedule.route_links[came_by + 1] == topology.reverse[schedule.route_links[came_by]]
+    )
+    classes = np.maximum.reduceat(schedule.route_classes, offsets[:-1])
+    for what, values, most in (
+        ("switches on the route", num_switches, MOST_SWITCHES),
+        ("virtual-channel class", classes, MOST_SWITCH_CLASSES - 1),
+    ):
+        if (values > most).any():
+            row = int(np.argmax(values > most))
+            raise ScheduleError(
+                f"{topology.name}: {schedule.describe(row)}: {what} must be at most {most}, "
+                f"not {values[row]}"
+            )
+    if turns_back.any():
+        hop = int(np.argmax(turns_back))
+        raise ScheduleError(
+            f"{topology.name}: {schedule.describe(int(row_of[came_by[hop]]))}: route must not "
+            f"leave node {topology.label(int(passed[hop]))} by the port that it came in by"
         )

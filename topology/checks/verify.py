@@ -13,6 +13,7 @@ from multitree.topology.checks.proofs import (
     check_phases,
     check_routes,
     check_sorted,
+    check_switches,
     check_trees,
 )
 from multitree.topology.collectives import OPS_OF, Op, check_roots
@@ -105,11 +106,11 @@ def verify(schedule: Schedule) -> Report:
     """Prove that a schedule is right, or say which row is wrong.
 
     Proven are: entries in range, rows sorted, flows that share out the buffer, routes that
-    are paths and on which messages cannot wait in a circle, one tree per flow and phase with
-    the same root, every contribution in each sum exactly once, every rank served, steps in
-    causal order (so nothing waits for itself and no chunk is written while it is read, in any
-    wave, each of which has a slice of the buffer to itself), siblings in a definite order, and
-    roots where the collective needs them.
+    are paths on which messages cannot wait in a circle and that switches carry out, one tree
+    per flow and phase with the same root, every contribution in each sum exactly once, every
+    rank served, steps in causal order (so nothing waits for itself and no chunk is written while
+    it is read, in any wave, each of which has a slice of the buffer to itself), siblings in a
+    definite order, and roots where the collective needs them.
 
     Parameters
     ----------
@@ -127,6 +128,8 @@ def verify(schedule: Schedule) -> Report:
         If it is no Schedule.
     ScheduleError
         If one of these does not hold; the message names the row, with step, flow and ranks.
+    TopologyError
+        If a switch has more ports than there can be.
 
     Notes
     -----
@@ -167,7 +170,7 @@ def check_schedule(schedule: Schedule, roots: Int32Array | None = None) -> None:
     check_type("Schedule", schedule, Schedule)
     # The order matters: phases and roots are read off trees that are proved before.
     proofs: list[Callable[[Schedule], None]] = [_check_ops, check_sorted, check_flow_offsets]
-    proofs += [check_routes]
+    proofs += [check_routes, check_switches]
     proofs += [partial(check_trees, op=op) for op in OPS_OF[schedule.collective]]
     proofs += [check_phases] if schedule.collective == "all_reduce" else []
     proofs += [check_order, partial(_check_places_of_roots, roots=roots)]

@@ -1,5 +1,6 @@
 """Switches that are written are the emulation's, and fit what is around them."""
 
+import itertools
 import re
 from dataclasses import replace
 
@@ -7,18 +8,37 @@ import numpy as np
 import pytest
 import yaml
 
-from multitree import LinkModel, Topology, TopologyError, build, parse_topology, ring
+from multitree import (
+    LinkModel,
+    ScheduleError,
+    Topology,
+    TopologyError,
+    build,
+    exact,
+    parse_topology,
+    ring,
+    verify,
+)
+from multitree.host.cli.verilog import Design
 from multitree.host.design.network_top import switch_modules, switch_verilog
 from multitree.host.design.verilog_files import write_verilog
 from multitree.host.engines import Collective, Plan, needs_of
 from multitree.host.rtl_engine import RtlEngine
+from multitree.hw.codes import PORT_WIDTH
 from multitree.nic.driver.config import SWITCH_MODULE_NAME, Config
+from multitree.nic.driver.table import compile_table
+from multitree.sim.analytic.engine import analytic
 from multitree.sim.emulator import library
 from multitree.sim.rtl import session
 from multitree.sim.timing.sizing import config_for
+from multitree.topology.checks.proofs import MOST_SWITCH_PORTS
+from multitree.topology.collectives import Op
+from multitree.topology.lowering import lowered, with_header_only_phase
 from tests.cocotb.models.crossed import CROSSED, RESET, crossed_top
 from tests.cocotb.models.network import wires
 from tests.programs import start, verilator_variables
+from tests.refusals import refuses
+from tests.topology.graphs import both_ways, by_hand, star
 
 WAIVER = RESET.parent / "card.vlt"
 SHARED = Config(num_classes=1)
@@ -81,6 +101,80 @@ def test_a_switch_at_the_end_of_one_link_has_the_two_ports_that_are_least():
 def test_a_network_that_cannot_be_wired_is_refused(topology, config, message):
     with pytest.raises(TopologyError, match=message):
         switch_verilog(topology, config)
+
+
+def routed(topology, links, classes=0):
+    """One result from rank 0 to rank 1 over some links."""
+    routes = [0, len(links)], [*links], [classes] * len(links)
+    return by_hand(topology, [(0, Op.GATHER, 0, 0, 1)], "broadcast", 0, routes=routes)
+
+
+def chain(num_switches, classes=0):
+    """One result from rank 0 to rank 1 at the ends of a line of switches."""
+    nodes = [0, *range(2, 2 + num_switches), 1]
+    topology = both_ways("chain", 2, num_switches, [*itertools.pairwise(nodes)])
+    return routed(topology, range(0, topology.num_links, 2), classes)
+
+
+def around(num_ranks):
+    """A result from rank 0 to all others around one switch."""
+    rows = [(0, Op.GATHER, 0, 0, rank) for rank in range(1, num_ranks)]
+    return by_hand(star(num_ranks), rows, "broadcast", 0)
+
+
+def through_ranks(num_links):
+    """The same over a line of ranks, where each has a router beside it, or with parallel links."""
+    rows = [(0, Op.GATHER, 0, 0, 2), (0, Op.GATHER, 0, 0, 1)]
+    line = both_ways("line", 3, 0, [(0, 1)] + [(1, 2)] * num_links)
+    return by_hand(line, rows, "broadcast", 0, routes=([0, 2, 3], [0, 2, 0], [0, 0, 0]))
+
+
+ASKED = {
+    "verify": verify,
+    "analytic": lambda schedule: analytic(schedule, 50),
+    "exact": lambda schedule: exact(schedule, 50),
+    "rtl": lambda schedule: compile_table(
+        lowered(with_header_only_phase(schedule)),
+        0,
+        50,
+        Config(num_ports=8, num_classes=2, max_children=64),
+    ),
+    "verilog": lambda schedule: Design(
+        schedule, 800, LinkModel(), "sram", "multitree", dtypes=("int32",)
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize(
+    ("schedule", "error", "message"),
+    [
+        (around(33), TopologyError, "star: ports of switch 33 must be at most 32, not 33"),
+        (chain(10), ScheduleError, "chain: .*switches on the route must be at most 9, not 10"),
+        (chain(2, classes=2), ScheduleError, "chain: .*class must be at most 1, not 2"),
+        (
+            routed(spur(SPUR), [0, 4, 5, 3]),
+            ScheduleError,
+            "spur: Row .*: route must not leave node 3 by the port that it came in by",
+        ),
+        (
+            through_ranks(17),
+            TopologyError,
+            "line: ports of the router of rank 1 must be at most 32, not 36",
+        ),
+    ],
+)
+def test_what_no_switch_carries_out_is_refused_by_all_in_the_same_words(
+    asked, schedule, error, message
+):
+    refuses(error, message, ASKED[asked], schedule)
+
+
+@pytest.mark.parametrize("schedule", [around(32), chain(9, classes=1), through_ranks(3)])
+def test_what_a_switch_just_carries_out_is_not_refused(schedule):
+    assert 1 << PORT_WIDTH == MOST_SWITCH_PORTS
+    for ask in (ASKED["verify"], ASKED["analytic"], ASKED["rtl"]):
+        ask(schedule)
 
 
 @pytest.mark.slow

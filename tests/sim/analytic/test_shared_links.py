@@ -171,11 +171,6 @@ def test_a_rank_whose_link_has_no_reverse_is_named():
     refuses(TopologyError, r"link \d into rank \d must have a reverse", analytic, schedule, 100)
 
 
-def test_a_route_of_more_switches_than_a_head_has_room_for_is_refused_with_its_row():
-    with pytest.raises(ScheduleError, match=r"Row \d+.*switches on the route must be at most 9"):
-        analytic(build(parse_topology("torus:20x3"), "double_tree"), 10)
-
-
 def test_messages_that_wait_in_a_circle_are_refused_not_left_out():
     schedule = build(parse_topology("ring:8"), "swing")
     one_class = replace(schedule, route_classes=np.zeros_like(schedule.route_classes))

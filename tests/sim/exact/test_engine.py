@@ -10,7 +10,7 @@ from multitree import DeviceError, LinkModel, Topology, build, exact, implicit_s
 from multitree.sim.exact import library
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError, TopologyError
-from multitree.topology.families.direct import fully_connected, mesh, ring, torus
+from multitree.topology.families.direct import fully_connected, mesh, torus
 from tests.benches import bench_module
 from tests.emulation import needs_rtl
 from tests.refusals import refuses
@@ -153,18 +153,9 @@ def test_what_no_interface_holds_is_refused():
     refuses(TopologyError, "link 0 has no reverse link", exact, schedule, 50)
 
 
-def spread(num_ranks):
-    """A broadcast around one switch."""
-    rows = [(0, Op.GATHER, 0, 0, rank) for rank in range(1, num_ranks)]
-    return by_hand(star(num_ranks, latency=8.0), rows, "broadcast", 0)
-
-
 def test_heads_on_shared_links_have_room_for_no_more():
-    refuses(ScheduleError, "ports of a switch must be at most 32, not 33", exact, spread(33), 50)
-    with pytest.raises(ScheduleError, match="flits of a chunk must be at most 16777215, not"):
-        exact(spread(3), 1 << 24)
-    long = build(ring(32), "swing")
-    refuses(ScheduleError, "switches on a route must be at most 9, not", exact, long, 50)
+    spread = by_hand(star(3), [(0, Op.GATHER, 0, 0, rank) for rank in (1, 2)], "broadcast", 0)
+    refuses(ScheduleError, "flits of a chunk must be at most 16777215, not", exact, spread, 1 << 24)
 
 
 def test_one_tree_is_no_schedule():

@@ -245,8 +245,7 @@ def test_in_the_first_exchanges_every_link_of_the_torus_carries_one_message(dims
 
 @pytest.mark.parametrize(("num_ranks", "load"), [(4, 1), (8, 3), (16, 5), (32, 11)])
 def test_on_a_ring_the_farthest_partners_load_a_link_with_their_distance(num_ranks, load):
-    report = verify(build_swing(ring(num_ranks)))
-    assert (report.max_link_load, report.contention_free) == (load, load == 1)
+    assert build_swing(ring(num_ranks)).max_link_load == load
 
 
 def test_sums_of_the_mirrored_kind_go_the_other_way_around():
