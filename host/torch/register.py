@@ -1,5 +1,6 @@
 """Makes the backend known to PyTorch; loaded by `import torch` itself."""
 
+import gc
 import logging
 from typing import Any
 
@@ -28,6 +29,13 @@ def register() -> None:
 
 def _create(backend_options: Any, options: Any) -> Any:
     """Make a group; all that is needed for it is imported only now."""
-    from multitree.host.torch.creation import create_group
-
+    # Imports leave little garbage, but make so many objects that more than half of their time would
+    # go into looking for it among all that PyTorch has made.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        from multitree.host.torch.creation import create_group
+    finally:
+        if was_enabled:
+            gc.enable()
     return create_group(backend_options, options)

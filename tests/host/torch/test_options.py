@@ -1,6 +1,8 @@
 """Options come from the call or the environment; misfits are refused."""
 
-from types import SimpleNamespace
+import gc
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -9,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree import ring, save_topology, torus  # noqa: E402
-from multitree.host.torch import creation  # noqa: E402
+from multitree.host.torch import creation, register  # noqa: E402
 from multitree.host.torch.layouts import planner_of  # noqa: E402
 from multitree.host.torch.options import Options, options_of  # noqa: E402
 from multitree.host.torch.staging import Staged  # noqa: E402
@@ -122,6 +124,26 @@ def test_without_autoload_it_is_there_after_an_import():
     off = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     ran = python("-c", "import multitree.torch\nmultitree.torch.register()\n" + INIT, **off)
     assert "MultiTreeProcessGroup" in ran.stdout, ran.stderr
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_the_first_group_imports_without_collections_of_garbage(is_enabled, monkeypatch):
+    seen = []
+
+    class Creation(ModuleType):
+        def __getattr__(self, name):
+            if name != "create_group":
+                raise AttributeError(name)
+            seen.append(gc.isenabled())
+            return lambda *arguments: seen.append(gc.isenabled())
+
+    monkeypatch.setitem(sys.modules, creation.__name__, Creation(creation.__name__))
+    (gc.enable if is_enabled else gc.disable)()
+    try:
+        register._create(None, None)
+    finally:
+        gc.enable()
+    assert seen == [False, is_enabled]
 
 
 def test_a_failure_to_register_does_not_make_the_import_of_torch_fail():
