@@ -1,11 +1,11 @@
 """What a group costs beside gloo's, and whether all that it keeps stays flat.
 
-``python bench/torch_groups.py [--groups 20] [--calls 10000] [--json]``. Two processes make groups
-of both backends in turn: milliseconds and CPU milliseconds of a `new_group`, and descriptors that
-it holds. Then they do all-to-alls of 1 MiB, a block of each backend at a time. At last the backend
-does so many calls of every kind: what has grown since the first tenth of them, which is the
-warm-up (groups keep reports of 1000 collectives). Exit status 1 if a descriptor or a thread has
-come, or more than 64 KiB.
+``python bench/torch_groups.py [--ranks 2] [--groups 20] [--calls 10000] [--json]``. Processes make
+groups of both backends in turn: milliseconds and CPU milliseconds of a `new_group`, and descriptors
+that it holds. Then they do all-to-alls of 1 MiB, a block of each backend at a time. At last new
+processes, whose first group's CPU seconds are taken, do so many calls of every kind: what has grown
+since the first tenth of them, which is the warm-up (groups keep reports of 1000 collectives). Exit
+status 1 if a descriptor or a thread has come, or more than 256 KiB.
 """
 
 import gc
@@ -26,12 +26,24 @@ from _bench import Row, ended, options
 BACKENDS = ("multitree", "gloo")
 TURNS, REPEATS = 15, 5
 # Of the allocator: pages that a process keeps for later.
-NOISE_BYTES = 1 << 16
+NOISE_BYTES = 1 << 18
+# Ranks that run ahead fill buffers, which are no growth.
+CALLS_BETWEEN_BARRIERS = 100
 
 
-def costs(rank: int, num_ranks: int, num_groups: int) -> list[Row]:
-    """Medians over groups, whose makers take turns."""
+def join(rank: int, num_ranks: int, port: int, backend: str) -> float:
+    """The CPU seconds of making the default group; its store, in no rank, is not polled."""
+    sys.dont_write_bytecode = False  # or each process compiles what the first group imports
     torch.set_num_threads(1)
+    store = dist.PrefixStore(backend, dist.TCPStore("127.0.0.1", port))
+    begun_s = time.process_time()
+    dist.init_process_group(backend, rank=rank, world_size=num_ranks, store=store)
+    return time.process_time() - begun_s
+
+
+def costs(rank: int, num_ranks: int, port: int, num_groups: int) -> list[Row]:
+    """Medians over groups, whose makers take turns."""
+    join(rank, num_ranks, port, "gloo")
     taken: dict[str, list[tuple[float, float, int]]] = {name: [] for name in BACKENDS}
     groups: dict[str, Any] = {name: dist.new_group(backend=name) for name in BACKENDS}
     for _ in range(num_groups):
@@ -41,7 +53,8 @@ def costs(rank: int, num_ranks: int, num_groups: int) -> list[Row]:
             groups[name] = dist.new_group(backend=name)
             seconds, cpu_s = time.perf_counter() - begun_s, time.process_time() - cpu_s
             taken[name].append((seconds, cpu_s, _descriptors() - held))
-    source, target = torch.ones(1 << 18), torch.empty(1 << 18)
+    length = (1 << 18) // num_ranks * num_ranks
+    source, target = torch.ones(length), torch.empty(length)
     moved: dict[str, list[float]] = {name: [] for name in BACKENDS}
     for turn in range(TURNS):
         for name in BACKENDS[:: 1 if turn % 2 else -1]:
@@ -65,11 +78,11 @@ def costs(rank: int, num_ranks: int, num_groups: int) -> list[Row]:
 def kinds(rank: int, num_ranks: int) -> dict[str, Callable[[int], Any]]:
     """One call of every kind, by its number."""
     short, parts = torch.ones(64), [torch.ones(64) for _ in range(num_ranks)]
-    other = 1 - rank
+    whole = torch.ones(64 // num_ranks * num_ranks)
 
     def exchange(tag: int) -> None:
-        sent = dist.isend(short, other, tag=tag)
-        dist.recv(parts[0], other, tag=tag)
+        sent = dist.isend(short, (rank + 1) % num_ranks, tag=tag)
+        dist.recv(parts[0], (rank - 1) % num_ranks, tag=tag)
         sent.wait()
 
     return {
@@ -78,7 +91,7 @@ def kinds(rank: int, num_ranks: int) -> dict[str, Callable[[int], Any]]:
         "reduce": lambda number: dist.reduce(short, 0),
         "all_gather": lambda number: dist.all_gather(parts, short),
         "reduce_scatter": lambda number: dist.reduce_scatter(short, parts),
-        "all_to_all": lambda number: dist.all_to_all_single(torch.empty(64), short),
+        "all_to_all": lambda number: dist.all_to_all_single(torch.empty_like(whole), whole),
         "gather": lambda number: dist.gather(short, parts if rank == 0 else None),
         "scatter": lambda number: dist.scatter(short, parts if rank == 0 else None),
         "barrier": lambda number: dist.barrier(),
@@ -87,20 +100,22 @@ def kinds(rank: int, num_ranks: int) -> dict[str, Callable[[int], Any]]:
     }
 
 
-def growth(rank: int, num_ranks: int, num_calls: int) -> list[Row]:
-    """What has grown behind the warm-up."""
-    torch.set_num_threads(1)
-    rows = []
+def growth(rank: int, num_ranks: int, port: int, num_calls: int) -> tuple[float, list[Row]]:
+    """CPU seconds of the first group, and what has grown behind the warm-up."""
+    first_cpu_s, rows = join(rank, num_ranks, port, "multitree"), []
     for kind, call in kinds(rank, num_ranks).items():
         before = (0, 0, 0)
         for number in range(num_calls):
+            if number % CALLS_BETWEEN_BARRIERS == 0:
+                dist.barrier()
             if number == num_calls // 10:
                 before = _held()
             call(number)
+        dist.barrier()
         grown = [now - then for now, then in zip(_held(), before, strict=True)]
         names = ("memory_bytes", "descriptors", "threads")
-        rows.append({"kind": kind, **dict(zip(names, grown, strict=True))})
-    return rows
+        rows.append({"rank": rank, "kind": kind, **dict(zip(names, grown, strict=True))})
+    return first_cpu_s, rows
 
 
 def _descriptors() -> int:
@@ -116,21 +131,28 @@ def _held() -> tuple[int, int, int]:
 
 
 def main() -> int:
-    given = options(__doc__, groups=20, calls=10_000)
-    made = _ranks.run_ranks(costs, 2, given.groups, backend="gloo", timeout_s=600)[0]
-    grown = _ranks.run_ranks(growth, 2, given.calls, timeout_s=3600)[0]
+    given = options(__doc__, ranks=2, groups=20, calls=10_000)
+    # Else the first group would find imported what it imports.
+    _ranks.CONTEXT.set_forkserver_preload([])
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    how: Row = {"backend": None, "timeout_s": 3600}
+    made = _ranks.run_ranks(costs, given.ranks, store.port, given.groups, **how)[0]
+    found = _ranks.run_ranks(growth, given.ranks, store.port, given.calls, **how)
+    first, grown = [cpu_s for cpu_s, _ in found], [row for _, rows in found for row in rows]
     ours, gloos = made
     name = "all_to_all_milliseconds"
     ratio = ours[name] / gloos[name]
     bad = [
-        row["kind"]
+        f"{row['kind']} at rank {row['rank']}"
         for row in grown
         if row["descriptors"] > 0 or row["threads"] > 0 or row["memory_bytes"] > NOISE_BYTES
     ]
     data = {"groups": made, "all_to_all_ratio_to_gloo": ratio, "growth": grown, "not_flat": bad}
+    data |= {"torch": torch.__version__, "first_group_cpu_seconds": first}
     said = [str(row) for row in (*made, *grown)]
+    said.append(f"first group of a process: {', '.join(f'{s:.3f}' for s in first)} CPU s by rank")
     said.append(f"all-to-all of 1 MiB: {ratio:.2f} of gloo's time; not flat: {bad or 'none'}")
-    return ended(given, not bad, data | {"torch": torch.__version__}, *said)
+    return ended(given, not bad, data, *said)
 
 
 if __name__ == "__main__":
