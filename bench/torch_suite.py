@@ -7,6 +7,8 @@ backend does not. How tests that are gated on a backend's name are opened, and w
 ``_torch_suite_run.py``. Backends take their options from the environment, as anywhere else
 (MULTITREE_TOPOLOGY, MULTITREE_ENGINE).
 
+Rows go to standard error as they come, a JSON object each.
+
 Exit status 1 if a test fails on either backend or if the backend passes less than gloo, except
 for the tests of `ASK_FOR_GLOO`; and, in a run of all tests, if it passes less than 91.
 
@@ -61,8 +63,8 @@ def run(backend: str, limit_s: int, selection: list[str]) -> list[Row]:
                 if "end" in row:
                     return rows
                 rows.append(row)
-                if sys.stderr.isatty():
-                    print(f"\r\033[K{backend} {len(rows)} {row['name']}", end="", file=sys.stderr)
+                # As they come, so that a run that is cut off has shown what it has found.
+                print(json.dumps({"backend": backend, **row}), file=sys.stderr, flush=True)
         finally:
             # Its ranks, too, whatever state they are in.
             with contextlib.suppress(ProcessLookupError):

@@ -49,6 +49,17 @@ def test_what_gloo_passes_the_backend_has_to_pass(gloo, ours, complete, problems
     assert suite.problems(results, complete) == problems
 
 
+def test_a_run_that_is_cut_off_has_shown_the_rows_until_then(tmp_path, monkeypatch, capsys):
+    cut_off = tmp_path / "runner.py"
+    found = rows(a="passed", b="failed")
+    cut_off.write_text("".join(f"print({json.dumps(row)!r})\n" for row in found))
+    monkeypatch.setattr(suite, "RUNNER", cut_off)
+    with pytest.raises(SystemExit, match="tests on ours ended after 2 of them"):
+        suite.run("ours", 1, [])
+    shown = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert shown == [{"backend": "ours", **row} for row in found]
+
+
 @pytest.mark.parametrize("outcome", ["failed", "skipped"])
 def test_what_asks_for_gloo_may_fail_and_be_skipped_on_another_backend_only(outcome):
     theirs = rows(a="passed", **dict.fromkeys(suite.ASK_FOR_GLOO, "passed"))
