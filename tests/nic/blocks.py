@@ -84,3 +84,17 @@ def evaluate(block, inputs, output):
     simulator.add_testbench(testbench)
     simulator.run()
     return results
+
+
+async def each_is_reported(ctx, block, flips):
+    """Hold that a word that leaves any queue with flipped bits raises the block's `state_error`."""
+    latency_cycles = 2
+    assert flips
+    for flip in flips:
+        assert not ctx.get(block.state_error)
+        seen = 0
+        for cycle in range(2 * latency_cycles):
+            ctx.set(flip, cycle == 0)
+            seen |= ctx.get(block.state_error)
+            await ctx.tick()
+        assert seen, flip.name

@@ -141,7 +141,7 @@ def _best_candidate(
         )
         slots = _hop_slots(packing, cost_model, chunk)
         # No modulo schedule is shorter than the path up the highest tree and down again.
-        shortest = 2 * int(packing.heights.max() * slots.min())
+        shortest = 2 * int(packing.heights.max() * slots[packing.link_loads > 0].min())
         least = _times(packing, cost_model, chunk, shortest, most_copies)
         # Not a break: longer hops allow shorter chunks, so a later one may still take fewer cycles.
         if best is not None and least.cycles >= best.waves.cycles:
@@ -169,7 +169,9 @@ def _hop_slots(packing: Packing, cost_model: CostModel, chunk: float) -> Int64Ar
     cycles = cost_model.latency_cycles + (part + 1) * cost_model.cycles_per_flit
     # A hop's time runs from the first slot of the hold; `hop_slots` count from its last.
     slots = np.ceil(SLACK * cycles / _slot_cycles(packing, cost_model, chunk)) - (packing.slots - 1)
-    return np.maximum(slots, 1).astype(np.int64)
+    # A link that no tree takes holds nothing up, however slow it is.
+    used = packing.link_loads > 0
+    return np.where(used, np.maximum(slots, 1), 1).astype(np.int64)
 
 
 def _least_chunk(packing: Packing, cost_model: CostModel, hop: int) -> int:

@@ -125,6 +125,20 @@ async def test_a_report_is_seen_in_the_next_cycle_while_everybody_asks(ctx, trac
 
 
 @on_a_tracker
+async def test_a_report_answers_only_who_asks_for_its_very_place(ctx, tracker):
+    asked, query = (2, 1, 5), tracker.queries[0]
+    for place in ((2, 1, 4), (2, 0, 5), (1, 1, 5), asked):
+        put(ctx, query, valid=1, port=asked[0], op=asked[1], flow=asked[2])
+        await report(ctx, tracker, {place: 3})
+        _, _, *_ = await ctx.tick().sample(query.answered)
+        await report(ctx, tracker, {})
+        _, _, answered = await ctx.tick().sample(query.answered)
+        assert answered == (place == asked), place
+        ctx.set(query.valid, 0)
+        await ctx.tick().repeat(3)
+
+
+@on_a_tracker
 async def test_an_old_report_is_read_in_turn_while_everybody_asks(ctx, tracker):
     place, times = (2, 1, 5), []
     others_ask(ctx, tracker)

@@ -7,8 +7,8 @@ import pytest
 from multitree.nic.forward.chunk_reader import ChunkReader
 from multitree.nic.forward.chunk_source import ChunkSource
 from multitree.topology.collectives import Op
-from tests.hw.streams import PATTERNS, go, receive, run, seeded, send
-from tests.nic.blocks import plain, start
+from tests.hw.streams import PATTERNS, go, receive, run, seeded, send, simulation_of
+from tests.nic.blocks import each_is_reported, plain, start
 from tests.nic.forward.ports import FORWARDING, PortModel, ports
 from tests.nic.forward.test_chunk_finder import beginning
 from tests.nic.memory import latencies, reader, tracker
@@ -163,3 +163,34 @@ def test_both_readers_together_have_as_many_reads_in_flight_as_a_reset_waits_for
     ]
     run(block, process, background=background)
     assert len(reads) == FORWARDING.most_reads
+
+
+@simulation_of(lambda: ChunkSource(FORWARDING))
+async def test_a_flip_in_any_queue_of_the_source_or_its_readers_is_reported(ctx, block, flips):
+    await each_is_reported(ctx, block, flips)
+
+
+@simulation_of(lambda: ChunkReader(FORWARDING))
+async def test_no_flit_is_taken_before_its_port_writes_it_nor_read_before_memory_has_it(ctx, block):
+    for signal in (block.running, block.o.ready, block.memory.ready):
+        ctx.set(signal, 1)
+
+    async def taken(written, acknowledged, cycles=8):
+        found = []
+        ctx.set(block.forward.written[1], written)
+        ctx.set(block.forward.acknowledged[1], acknowledged)
+        for _ in range(cycles):
+            moves = (block.forwarded, block.memory.valid, block.memory.address)
+            _, _, kept, read, address = await ctx.tick().sample(*moves)
+            found += ["kept"] * kept + [address] * read
+        return found
+
+    gone = FORWARDING.forward_flits
+    for position, size in ((5, 1), (6, 2), (8, 1)):
+        ctx.set(block.forward.written[1], position)
+        ctx.set(block.forward.acknowledged[1], position)
+        chunk = {"base": 100, "size": size, "tracked": 1, "need_port": 1, "position": position}
+        await send(ctx, block.chunks, [chunk], go("never", 0))
+        assert await taken(position, position) == []
+        assert await taken(position + size + gone, position) == []
+        assert await taken(position + size + gone, position + size) == [100, 101][:size]

@@ -19,7 +19,7 @@ from multitree.nic.reduce.sequencer import ReductionSequencer
 from multitree.nic.send.pipelined_fetcher import PipelinedFetcher
 from multitree.nic.send.sender import ForwardingSender, Sender
 from tests.hw.streams import run, simulation_of
-from tests.nic.blocks import SMALL
+from tests.nic.blocks import SMALL, each_is_reported
 from tests.nic.top.pair import Host
 
 FORWARDS = replace(SMALL, forward_flits=32)
@@ -41,23 +41,13 @@ BLOCKS = {
     ForwardingSender: {"config": FORWARDS},
     PipelinedFetcher: {"config": FORWARDS},
 }
-LATENCY_CYCLES = 2
-"""From a word that left its queue with flipped bits to the block's strobe, at most."""
 
 
 @pytest.mark.dear
 @pytest.mark.parametrize("kind", BLOCKS)
 @simulation_of(lambda kind: kind(**BLOCKS[kind]))
 async def test_each_queue_alone_raises_the_state_error_of_its_block(ctx, block, flips):
-    assert flips
-    for flip in flips:
-        assert not ctx.get(block.state_error)
-        seen = 0
-        for cycle in range(2 * LATENCY_CYCLES):
-            ctx.set(flip, cycle == 0)
-            seen |= ctx.get(block.state_error)
-            await ctx.tick()
-        assert seen, flip.name
+    await each_is_reported(ctx, block, flips)
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ import pytest
 
 from multitree import LinkModel, ScheduleError, estimate, parse_topology, torus
 from multitree.sim.analytic import engine
-from multitree.sim.analytic.engine import analytic
+from multitree.sim.analytic.engine import analytic, timed_in_waves
+from multitree.sim.timing.model import Times
 from multitree.topology.algorithms.build import build_compact
 from multitree.topology.packing.forest import build_forest
 from tests.refusals import refuses
@@ -42,6 +43,23 @@ def test_waves_are_not_steady_before_the_buffer_of_a_slow_link_is_full(slow_gbyt
     chunk_flits = schedule.padded(num_flits) / schedule.num_waves / schedule.num_flows
     cycles = analytic(schedule, num_flits, LinkModel()).cycles
     assert cycles > schedule.num_waves * chunk_flits * 16 / slow_gbytes_per_s
+
+
+@pytest.mark.parametrize(("later_interval", "is_steady"), [(1001, True), (1003, False)])
+def test_waves_are_steady_where_intervals_differ_by_two_in_a_thousand(later_interval, is_steady):
+    schedule = replace(build_forest(parse_topology("ring:2")), num_waves=1000)
+    tried = []
+
+    def engine(written_out, num_flits, idle):
+        """Waves at one interval, up to the sixth before the middle of those timed first."""
+        wave = written_out.flow // schedule.num_flows
+        tried.append(wave.max() + 1)
+        change = tried[0] // 2 - tried[0] // 6
+        sent = 1000 * wave + (later_interval - 1000) * np.maximum(wave - change, 0)
+        return Times(sent, sent + 1, sent[-1:])
+
+    timed_in_waves(schedule, 0, MODEL, engine)
+    assert tried == [tried[0], 2 * tried[0]][: 2 - is_steady]
 
 
 def test_a_trace_has_every_wave_after_the_one_before():

@@ -165,6 +165,16 @@ def test_links_that_are_all_slower_make_waves_no_fewer(gbytes_per_s):
     assert schedule.num_waves > 50
 
 
+def test_links_that_no_tree_takes_may_have_any_speed():
+    links = [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2)]
+    one_way = Topology("one way", 3, 0, links, 16.0, 150.0)
+    slow = usual_cost_model(one_way).cycles_per_flit * [1, 1, 1, 1, 50]
+    for num_flits in (1 << 10, 1 << 16):
+        assert (
+            paced(one_way, num_flits, cycles_per_flit=slow).hash == paced(one_way, num_flits).hash
+        )
+
+
 def test_siblings_of_a_step_are_added_by_their_sources():
     schedule = paced(torus(4, 4), 1 << 16)
     rows = rows_of(schedule, "step", "flow", "dst", "order", "src")[schedule.op == Op.REDUCE]

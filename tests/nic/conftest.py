@@ -1,4 +1,4 @@
-"""Fixtures of the tests of whole ports and interfaces."""
+"""Fixtures of the tests of blocks, ports and interfaces."""
 
 import pytest
 from amaranth import Signal
