@@ -15,9 +15,10 @@ from multitree.sim.emulator import verilator
 from multitree.sim.exact.engine import exact
 from multitree.sim.native_build import why_no_compiler
 from multitree.sim.timing.link_model import LinkModel
-from multitree.sim.timing.model import TimeModel
 from multitree.sim.timing.offload import Host
 from multitree.sim.timing.sizing import least_sizes
+from multitree.sim.timing.trace import Trace
+from multitree.topology.checks.implicit import AnySchedule
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.execute import execute, owned_range
 from multitree.topology.schedules.schedule import Schedule
@@ -47,10 +48,15 @@ class EngineError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A schedule that `verify` accepts, and what its rows wait for."""
+    """A schedule that is verified, and what its rows wait for; only a model has one translated."""
 
-    schedule: Schedule
+    any_schedule: AnySchedule
     dependency: str | None = None  # without it, what the link model says
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule with all its rows."""
+        return self.any_schedule.schedule()
 
     def applied_to(self, link_model: LinkModel) -> LinkModel:
         """A link model with the dependency of the plan."""
@@ -184,7 +190,7 @@ class TorchEngine(Engine):
         self._executor = type(self._executor)()
 
 
-_MODELS: dict[str, TimeModel] = {"analytic": analytic, "exact": exact}
+_MODELS: dict[str, Callable[..., Trace]] = {"analytic": analytic, "exact": exact}
 
 
 class _ModelEngine(Engine):
@@ -207,7 +213,7 @@ class _ModelEngine(Engine):
         model = collective.plan.applied_to(self._link_model)
         num_flits = model.num_flits(collective.size_bytes, 1)
         trace = _MODELS[self.name](
-            collective.schedule,
+            collective.plan.any_schedule,
             num_flits,
             model,
             lockstep=self._lockstep,
@@ -218,6 +224,8 @@ class _ModelEngine(Engine):
     def loading_cycles(self, collective: Collective) -> int | None:
         """What its host takes: no interface is there to measure it."""
         model = self._link_model
+        if collective.plan.any_schedule.group is not None:
+            return None  # an interface has tables of fewer ranks
         size = collective.schedule, model.num_flits(collective.size_bytes, 1)
         return self._host.loading_cycles(*size, model, lockstep=self._lockstep)
 

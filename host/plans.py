@@ -73,7 +73,7 @@ class Plans:
             return Plan(schedule)
         chosen_as = _CHOSEN_AS.get(collective, collective)
         best = self._chooser.choose(num_flits, chosen_as, root).best
-        schedule = best.schedule
+        schedule = best.schedule.schedule()
         if chosen_as != collective:
             schedule = build(self._topology, best.algorithm, collective, root)
         if schedule.hash not in self._verified:

@@ -9,9 +9,9 @@ from multitree.nic.driver.commands import PortCounts, sum_of
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.offload import Host
 from multitree.sim.timing.sizing import LinkLimit, link_limits, wire_bits_per_flit
+from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["WorkReport", "bound_of", "report_on"]
 
@@ -24,8 +24,8 @@ class WorkReport:
     ----------
     engine, algorithm, collective : str
         What was asked for, and what ran: nothing is substituted.
-    schedule_hash : str
-        `Schedule.hash` of the schedule that ran.
+    schedule_hash : str or None
+        `Schedule.hash` of the schedule that ran; None where it has too many rows.
     num_ranks : int
         Ranks that took part.
     size_bytes : int
@@ -71,7 +71,7 @@ class WorkReport:
     engine: str
     algorithm: str
     collective: str
-    schedule_hash: str
+    schedule_hash: str | None
     num_ranks: int
     size_bytes: int
     dependency: str | None
@@ -137,7 +137,7 @@ class WorkReport:
         lines.append(f"  equal to execute: {verdict}")
         lines.append(
             f"  {self.wall_seconds:.3f} s on this machine ({self.cpu_seconds:.3f} CPU s), "
-            f"schedule {self.schedule_hash[:16]}"
+            f"schedule {(self.schedule_hash or 'without a hash')[:16]}"
         )
         return "\n".join(lines)
 
@@ -176,7 +176,7 @@ def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> floa
 
 
 def report_on(
-    schedule: Schedule,
+    schedule: AnySchedule,
     *,
     engine: str,
     size_bytes: int,
@@ -199,7 +199,7 @@ def report_on(
     if cycles is not None:
         time_us = link_model.microseconds(cycles)
         bandwidth = size_bytes / time_us / 1000 if time_us else None
-        wire_bits = wire_bits_per_flit(schedule, link_model)
+        wire_bits = wire_bits_per_flit(schedule.tree, link_model)
         if bandwidth is not None:
             effective = bandwidth * 8 * link_model.flit_bytes / wire_bits
         if effective is not None and loading_cycles is not None:
@@ -212,7 +212,7 @@ def report_on(
         engine=engine,
         algorithm=schedule.algorithm,
         collective=schedule.collective,
-        schedule_hash=schedule.hash,
+        schedule_hash=hash_of(schedule),
         num_ranks=schedule.topology.num_ranks,
         size_bytes=size_bytes,
         dependency=None if cycles is None else link_model.dependency,

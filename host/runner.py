@@ -27,9 +27,9 @@ from multitree.host.work import Outcome, checked_op
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.offload import WRITE_CYCLES, Host
 from multitree.sim.timing.trace import Trace
-from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import COMPARED
-from multitree.topology.checks.verify import verify
+from multitree.topology.checks.implicit import AnySchedule, hash_of, verify_any, written_out
 from multitree.topology.collectives import DTYPES, OPS_OF, Op, as_bits
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.cost_model import CostModel
@@ -160,7 +160,7 @@ class Runner(AbstractContextManager["Runner"]):
         if self._check and engine.data:
             exact = _is_exact(collective, outcome, self.link_model.flit_bytes)
         report = report_on(
-            plan.schedule,
+            plan.any_schedule,
             engine=engine.name,
             size_bytes=collective.size_bytes,
             link_model=plan.applied_to(self.link_model),
@@ -176,15 +176,18 @@ class Runner(AbstractContextManager["Runner"]):
         return outcome, report
 
     def simulate(
-        self, schedule: Schedule, size_bytes: int, data: Seeded | None = None
+        self, schedule: AnySchedule, size_bytes: int, data: Seeded | None = None
     ) -> tuple[WorkReport, Trace]:
         """Verify a schedule and run it on made data, `size_bytes` per rank, a multiple of 4.
 
+        One that is a tree, translated, is timed by the engine analytic, and written out for others.
         The report's `exact` says whether every rank's memory equals `execute` bit for bit. Raises
         ScheduleError if the schedule is wrong or does not fit, ValueError if it adds nothing and
         the op is not "sum", DeviceError if an interface faults.
         """
-        verify(schedule)
+        if self.engine.name != "analytic":
+            schedule = schedule.schedule()
+        verify_any(schedule)
         data = data or Seeded()
         if Op.REDUCE not in OPS_OF[schedule.collective] and data.op != "sum":
             raise ValueError(
@@ -193,7 +196,7 @@ class Runner(AbstractContextManager["Runner"]):
             )
         made = Collective(Plan(schedule), size_bytes)
         if self.engine.data:
-            made = data.of(schedule, size_bytes)
+            made = data.of(schedule.schedule(), size_bytes)
         outcome, report = self.run(made)
         assert outcome.trace is not None, "an engine with a clock makes a trace"
         return report, outcome.trace
@@ -215,7 +218,9 @@ class Runner(AbstractContextManager["Runner"]):
             schedule = report = problem = None
             try:
                 cost_model = self.cost_model(size_bytes)
-                schedule = build(self.topology, algorithm, cost_model=cost_model)
+                schedule = written_out(
+                    build_compact(self.topology, algorithm, cost_model=cost_model)
+                )
                 report, _ = self.simulate(schedule, size_bytes, data)
             except ScheduleError as error:
                 problem = str(error)
@@ -258,13 +263,13 @@ def _is_exact(collective: Collective, outcome: Outcome, flit_bytes: int) -> bool
 
 
 def _compared(
-    algorithm: str, schedule: Schedule | None, report: WorkReport | None, error: str | None
+    algorithm: str, schedule: AnySchedule | None, report: WorkReport | None, error: str | None
 ) -> dict[str, Any]:
     """One algorithm's entry; without a report all its figures are None."""
     found = {} if report is None else asdict(report)
     found |= {"algorithm": algorithm, "error": error}
     if schedule is not None:
-        found["schedule_hash"] = schedule.hash
+        found["schedule_hash"] = hash_of(schedule)
         for steps in ("steps_reduce_scatter", "steps_all_gather"):
             found[steps] = getattr(schedule, steps)
     return {key: found.get(key) for key in keys_of("compare.results")}

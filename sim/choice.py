@@ -12,12 +12,12 @@ from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.timing.inputs import check_store_and_forward, shares_links
 from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import ALGORITHMS, SIZED, check_algorithm
+from multitree.topology.checks.implicit import AnySchedule, written_out
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError, within
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
 
 __all__ = ["AUTO", "Candidate", "Choice", "Chooser"]
@@ -51,7 +51,7 @@ class Candidate:
     algorithm: str
     dependency: str
     sibling_order: str
-    schedule: Schedule
+    schedule: AnySchedule
     cycles: int
 
 
@@ -111,7 +111,7 @@ class Chooser:
         self._dependencies = dependencies
         self._limit_s = limit_s
         self._found = found or (lambda candidate: None)
-        self._built: dict[tuple[Any, ...], dict[str, Schedule] | Exception] = {}
+        self._built: dict[tuple[Any, ...], dict[str, AnySchedule] | Exception] = {}
 
     def choose(
         self, num_flits: int, collective: str = "all_reduce", root: int | None = None
@@ -188,7 +188,7 @@ class Chooser:
             )
         dependencies = self._dependencies
         orders = self._orders_of(algorithm, dependencies[0], collective, root, num_flits)
-        schedule = orders["built"]
+        schedule = orders["built"].tree
         if shares_links(schedule):
             dependencies = [each for each in dependencies if each == DEPENDENCIES[0]]
             dependencies = dependencies or self._dependencies[:1]
@@ -197,7 +197,7 @@ class Chooser:
 
     def _orders_of(
         self, algorithm: str, dependency: str, collective: str, root: int | None, num_flits: int
-    ) -> dict[str, Schedule]:
+    ) -> dict[str, AnySchedule]:
         """Schedules of an algorithm by sibling order, each order once."""
         cost_model = None
         key: tuple[Any, ...] = algorithm, collective, root
@@ -209,7 +209,9 @@ class Chooser:
         if key not in self._built:
             try:
                 with within(f"building {algorithm}", self._limit_s):
-                    built = build(self.topology, algorithm, collective, root, cost_model)
+                    built = written_out(
+                        build_compact(self.topology, algorithm, collective, root, cost_model)
+                    )
                 # What suits a size is ordered for its waves.
                 self._built[key] = {"built": built} if cost_model else _by_order(built)
             except (ScheduleError, TimeoutError) as error:
@@ -221,7 +223,7 @@ class Chooser:
         return found
 
     def _timed(
-        self, algorithm: str, variant: Variant, schedule: Schedule, num_flits: int
+        self, algorithm: str, variant: Variant, schedule: AnySchedule, num_flits: int
     ) -> Candidate:
         dependency, order = variant
         model = replace(self._model, dependency=dependency)
@@ -230,20 +232,22 @@ class Chooser:
         return Candidate(algorithm, dependency, order, schedule, cycles)
 
 
-def _work_of(schedule: Schedule) -> int:
+def _work_of(schedule: AnySchedule) -> int:
     """Work to time a schedule, in hops of messages that are followed one by one."""
-    hops = len(schedule.route_links)
-    if shares_links(schedule):
+    hops = len(schedule.tree.route_links)
+    if shares_links(schedule.tree):
         return hops
     # Rows on private links are timed many at once.
     return hops * min(schedule.num_waves, _TIMED_WAVES) // _ROWS_AT_ONCE
 
 
-def _by_order(schedule: Schedule) -> dict[str, Schedule]:
+def _by_order(schedule: AnySchedule) -> dict[str, AnySchedule]:
     """Schedule as built, and with siblings in other orders as far as these differ."""
-    found = {"built": schedule}
+    found: dict[str, AnySchedule] = {"built": schedule}
+    if schedule.group is not None:
+        return found
     for name, times in _ORDERS.items():
-        other = schedule.reordered(times)
-        if not any(np.array_equal(other.order, each.order) for each in found.values()):
+        other = schedule.tree.reordered(times)
+        if not any(np.array_equal(other.order, each.tree.order) for each in found.values()):
             found[name] = other
     return found

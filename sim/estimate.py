@@ -9,9 +9,14 @@ from multitree.sim.choice import AUTO, Chooser
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import LinkLimit, link_limits
 from multitree.sim.timing.trace import Trace
-from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import SIZED
-from multitree.topology.checks.implicit import AnySchedule, ImplicitSchedule, verify_any
+from multitree.topology.checks.implicit import (
+    AnySchedule,
+    ImplicitSchedule,
+    verify_any,
+    written_out,
+)
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
@@ -102,7 +107,6 @@ def estimate(
     """
     model = link_model or LinkModel()
     num_flits = _num_flits(size_bytes, model)
-    schedule: AnySchedule
     if isinstance(what, Topology):
         asked_for = algorithm or "multitree", collective or "all_reduce", root
         schedule, model = schedule_for(what, num_flits, model, *asked_for, lockstep=lockstep)
@@ -138,17 +142,18 @@ def schedule_for(
     *,
     lockstep: bool = False,
     dependencies: Sequence[str] = DEPENDENCIES[::-1],
-) -> tuple[Schedule, LinkModel]:
+) -> tuple[AnySchedule, LinkModel]:
     """Schedule of an algorithm, or of the fastest for "auto", and the model to time it with.
 
-    With "auto" the model's dependency is the chosen one of `dependencies`. ScheduleError if there
-    is no such schedule; ValueError if "auto" is to choose in lockstep, in which algorithms are not
-    timed.
+    One that is too long to be written out is a tree, translated. With "auto" the model's dependency
+    is the chosen one of `dependencies`. ScheduleError if there is no such schedule; ValueError if
+    "auto" is to choose in lockstep, in which algorithms are not timed.
     """
     if algorithm != AUTO:
         sized = algorithm in SIZED
         cost_model = link_model.cost_model(topology, num_flits) if sized else None
-        return build(topology, algorithm, collective, root, cost_model), link_model
+        built = build_compact(topology, algorithm, collective, root, cost_model)
+        return written_out(built), link_model
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
     chooser = Chooser(topology, link_model, dependencies=dependencies)

@@ -24,6 +24,7 @@ from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import link_limits
 from multitree.topology.algorithms.registry import COMPARED, check_algorithm
+from multitree.topology.checks.implicit import hash_of
 from multitree.topology.networks.topology import Topology
 
 __all__ = [
@@ -268,7 +269,7 @@ def _candidate(each: Candidate, model: LinkModel) -> dict[str, Any]:
         "algorithm": each.algorithm,
         "dependency": each.dependency,
         "sibling_order": each.sibling_order,
-        "schedule_hash": each.schedule.hash,
+        "schedule_hash": hash_of(each.schedule),
         "num_steps": each.schedule.num_steps,
         "cycles": each.cycles,
         "time_us": model.microseconds(each.cycles),

@@ -22,7 +22,7 @@ from multitree.sim.timing.link_model import LinkModel, problem_with
 from multitree.sim.timing.offload import Host
 from multitree.sim.timing.sizing import LinkLimit, link_limits
 from multitree.topology.algorithms.build import build_compact
-from multitree.topology.checks.implicit import MAX_ROWS, AnySchedule
+from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
 from multitree.topology.files.load_save import load_file
 from multitree.topology.networks.cost_model import CostModel
@@ -283,5 +283,5 @@ def identity_of(built: AnySchedule) -> dict[str, Any]:
         "algorithm": built.algorithm,
         "collective": built.collective,
         "root": built.root,
-        "schedule_hash": built.hash if built.num_transfers <= MAX_ROWS else None,
+        "schedule_hash": hash_of(built),
     }

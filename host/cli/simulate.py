@@ -13,7 +13,7 @@ from multitree.host.cli.options import (
     HostOptions,
     NetworkOptions,
     ScheduleOptions,
-    build_schedule,
+    build_compactly,
     identity_of,
     with_options,
 )
@@ -35,7 +35,7 @@ from multitree.sim.choice import AUTO, Choice
 from multitree.sim.emulator.verilator import WAVEFORMS, Waveform
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.trace import Trace
-from multitree.topology.schedules.schedule import Schedule
+from multitree.topology.checks.implicit import AnySchedule, written_out
 
 __all__ = ["built_for", "simulate"]
 
@@ -221,15 +221,15 @@ def built_for(
     model: LinkModel,
     size_bytes: int,
     lockstep: bool,
-) -> tuple[Schedule, LinkModel, Choice | None]:
+) -> tuple[AnySchedule, LinkModel, Choice | None]:
     """The schedule for a size, its link model, and with `AUTO` the choice of the fastest one.
 
     The model has the dependency that was chosen. A ValueError refuses `AUTO` in lockstep, since
     algorithms are timed without it.
     """
     if asked.algorithm != AUTO:
-        built, _ = build_schedule(spec, asked, network, cost_model_for(model, size_bytes))
-        return built, model, None
+        built, _ = build_compactly(spec, asked, network, cost_model_for(model, size_bytes))
+        return written_out(built), model, None
     if lockstep:
         raise ValueError(f"Algorithm must be named in lockstep, not {AUTO!r}")
     on = network.network(spec)

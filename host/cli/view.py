@@ -57,7 +57,8 @@ def view(
         size_bytes = parse_size(size)
         model = clock.model(dependency=dependency or "chunk")
         model = model if memory_cycles is None else model.with_memory(memory_cycles)
-        built, model, _ = built_for(spec, asked, dependency, network, model, size_bytes, False)
+        chosen, model, _ = built_for(spec, asked, dependency, network, model, size_bytes, False)
+        built = chosen.schedule()
         check_playable(built)
         engine = engine or "analytic"
         with (

@@ -23,9 +23,9 @@ from multitree.sim.estimate import schedule_for
 from multitree.sim.native_build import content_key
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.registry import SIZED
+from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.errors import within
 from multitree.topology.networks.topology import Topology
-from multitree.topology.schedules.schedule import Schedule
 
 __all__ = ["Answer", "Task", "answer", "code_key", "engine_key", "run_point", "versions"]
 
@@ -98,7 +98,7 @@ def run_point(point: Point, source: Source, *, num_threads: int | None = None) -
         found |= {
             "chosen_algorithm": schedule.algorithm,
             "chosen_dependency": model.dependency,
-            "schedule_hash": schedule.hash,
+            "schedule_hash": hash_of(schedule),
             "steps_reduce_scatter": schedule.steps_reduce_scatter,
             "steps_all_gather": schedule.steps_all_gather,
             "link_buffer_flits": model.buffer_flits_on(network),
@@ -111,7 +111,7 @@ def run_point(point: Point, source: Source, *, num_threads: int | None = None) -
     return PointResult(**found)
 
 
-def _schedule_of(network: Topology, point: Point) -> tuple[Schedule, LinkModel]:
+def _schedule_of(network: Topology, point: Point) -> tuple[AnySchedule, LinkModel]:
     model = point.link_model()
     asked = point.algorithm, point.collective, point.root
     if point.algorithm != AUTO and point.algorithm not in SIZED:
@@ -124,13 +124,13 @@ def _schedule_of(network: Topology, point: Point) -> tuple[Schedule, LinkModel]:
 
 
 @lru_cache(_KEPT)
-def _unpaced(network: Topology, algorithm: str, collective: str, root: int | None) -> Schedule:
+def _unpaced(network: Topology, algorithm: str, collective: str, root: int | None) -> AnySchedule:
     """A schedule that is the same for all sizes; points that follow each other share it."""
     return schedule_for(network, 0, LinkModel(), algorithm, collective, root)[0]
 
 
 def _run(
-    schedule: Schedule, point: Point, model: LinkModel, num_threads: int | None
+    schedule: AnySchedule, point: Point, model: LinkModel, num_threads: int | None
 ) -> dict[str, Any]:
     """Fields of a `PointResult` that the engine has to say."""
     data = Seeded(point.dtype, point.op, point.seed)

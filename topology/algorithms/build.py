@@ -3,7 +3,7 @@
 from functools import partial
 
 from multitree.topology.algorithms.registry import ALGORITHMS, Algorithm, check_algorithm
-from multitree.topology.checks.implicit import AnySchedule
+from multitree.topology.checks.implicit import AnySchedule, check_rows
 from multitree.topology.collectives import check_collective
 from multitree.topology.errors import ScheduleError, check_type
 from multitree.topology.networks.cost_model import CostModel
@@ -66,6 +66,11 @@ def build(
     entry = ALGORITHMS[check_algorithm(algorithm)]
     check_collective(collective, root, topology.num_ranks)
     builder = partial(entry.build, cost_model=cost_model) if entry.sized else entry.build
+    # Known beforehand: where each rank has a part of the buffer, every other one takes part in it.
+    if root is None and not entry.own_roots:
+        phases = 2 if collective == "all_reduce" else 1
+        num_rows = phases * topology.num_ranks * (topology.num_ranks - 1)
+        check_rows(algorithm, topology, num_rows)
     if collective == "all_reduce":
         built: Schedule = builder(topology)
         return built

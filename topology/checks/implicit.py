@@ -22,7 +22,15 @@ from multitree.topology.networks.translations import Translations
 from multitree.topology.schedules.columns import ROW_FIELDS, Blocks, schedule_fingerprint
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["MAX_ROWS", "AnySchedule", "ImplicitSchedule", "verify_any", "verify_implicit"]
+__all__ = [
+    "AnySchedule",
+    "ImplicitSchedule",
+    "check_rows",
+    "hash_of",
+    "verify_any",
+    "verify_implicit",
+    "written_out",
+]
 
 MAX_ROWS = 1 << 25
 """More rows than that are not written out: some gigabytes."""
@@ -186,7 +194,7 @@ class ImplicitSchedule:
         return largest_group(step.astype(np.int64) * self.group.num_directions + self.directions)
 
     def schedule(self, roots: Sequence[int] | None = None) -> Schedule:
-        """Write all rows out.
+        """Write all rows out, in O(rows log rows).
 
         Parameters
         ----------
@@ -201,18 +209,10 @@ class ImplicitSchedule:
         ------
         ScheduleError
             If there are more than `MAX_ROWS`.
-
-        Notes
-        -----
-        O(rows log rows).
         """
         chosen = np.arange(self.topology.num_ranks) if roots is None else np.asarray(roots)
         num_rows = len(chosen) * self.tree.num_transfers
-        if num_rows > MAX_ROWS:
-            raise ScheduleError(
-                f"Rows of symmetric on {self.topology.name!r} must be at most {MAX_ROWS} to be "
-                f"written out, not {num_rows}"
-            )
+        check_rows("symmetric", self.topology, num_rows)
         flow, row = np.divmod(np.arange(num_rows), self.tree.num_transfers)
         return self._written(flow, row, chosen[flow], len(chosen))
 
@@ -324,6 +324,25 @@ def _counted(until: int, at_once: int) -> Iterator[Int64Array]:
     """The numbers from 0, some at once."""
     for first in range(0, until, at_once):
         yield np.arange(first, min(first + at_once, until))
+
+
+def check_rows(algorithm: str, topology: Topology, num_rows: int) -> None:
+    """Raise a ScheduleError where a schedule has more than `MAX_ROWS` rows."""
+    if num_rows > MAX_ROWS:
+        raise ScheduleError(
+            f"Rows of {algorithm} on {topology.name!r} must be at most {MAX_ROWS} to be written "
+            f"out, not {num_rows}"
+        )
+
+
+def written_out(schedule: AnySchedule) -> AnySchedule:
+    """All rows of a schedule, but one that is a tree, translated, where they are too many."""
+    return schedule.schedule() if schedule.num_transfers <= MAX_ROWS else schedule
+
+
+def hash_of(schedule: AnySchedule) -> str | None:
+    """The hash of a schedule; None where rows are too many, for which it takes minutes."""
+    return schedule.hash if schedule.num_transfers <= MAX_ROWS else None
 
 
 def verify_any(schedule: AnySchedule) -> Report:

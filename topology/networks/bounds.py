@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multitree.topology.arrays import Float64Array, Int32Array, Int64Array, int32s, int64s
+from multitree.topology.errors import report
 from multitree.topology.networks.measures import smallest_cut
 from multitree.topology.networks.topology import Topology
 
@@ -109,6 +110,7 @@ class _Hand:
         order = self._breadth_first()
         place = {rank: number for number, rank in enumerate(order)}
         for rank in order:
+            report("weighing partitions of ranks, ranks done", place[rank], len(order))
             for other, weight in self._weights[rank].items():
                 # An edge comes in at the later of its ends, so
                 # once. A part is full: edges within it are passed over.

@@ -10,8 +10,12 @@ import pytest
 
 from multitree import Communicator, LinkModel, build, mesh, ring, torus
 from multitree.host.cli import output
+from multitree.host.evaluation.point import Point
+from multitree.host.evaluation.point_run import run_point
+from multitree.host.evaluation.sources import Source
 from multitree.sim import choice
 from multitree.sim.analytic.engine import analytic
+from multitree.topology.checks import implicit
 from multitree.topology.errors import report
 from tests.emulation import needs_rtl
 from tests.host.cli.commands import TIMED
@@ -103,6 +107,29 @@ def test_auto_runs_what_explain_puts_first_and_says_why(run):
     whole = run.json(f"{line} --dependency chunk")
     assert (whole["dependency"], first["dependency"]) == ("chunk", "submessage")
     assert f"  chosen: {data['reason']}" in run.printed(line).splitlines()
+
+
+def test_what_has_too_many_rows_is_timed_by_one_tree_on_every_way(run, monkeypatch):
+    def figures(line):
+        found = run.json(line)
+        found = next(iter(found.get("results", found.get("candidates", [found]))))
+        return found["algorithm"], found["schedule_hash"], found["cycles"]
+
+    lines = [
+        "simulate torus:4x4 --algorithm symmetric --engine analytic",
+        "compare torus:4x4 --algorithms symmetric,ring --engine analytic",
+    ]
+    _, known, cycles = figures(lines[0])
+    assert known is not None
+    monkeypatch.setattr(implicit, "MAX_ROWS", 100)
+    assert [figures(line) for line in lines] == [("symmetric", None, cycles)] * 2
+    problems = run.json("explain torus:4x4 --size 4KiB")["problems"]
+    assert "Rows of multitree on 'torus:4x4' must be at most 100" in problems["multitree"]
+    assert "symmetric" not in problems
+    assert "at most 100" in run.refused("simulate torus:4x4 --algorithm symmetric --engine exact")
+    point = Point("torus:4x4", "symmetric", 1 << 20, "analytic")
+    found = run_point(point, Source("torus:4x4", None))
+    assert (found.schedule_hash, found.cycles, found.error) == (None, cycles, None)
 
 
 def test_explain_prints_a_size_as_soon_as_it_is_known_and_leaves_out_what_takes_long(
