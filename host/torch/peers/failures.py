@@ -16,9 +16,20 @@ from multitree.host.torch.peers.frames import NO_FINGERPRINT, Fingerprint, Frame
 from multitree.host.torch.peers.handles import CollectiveLog, QueuedCollective
 from multitree.host.torch.peers.progress import Progress, Steps, Task, Waiting
 
-__all__ = ["ANSWER_S", "CollectiveError", "FailureRecord", "Status", "Watch", "find_culprit"]
+__all__ = [
+    "ANSWER_S",
+    "FAILURE_KEY",
+    "CollectiveError",
+    "FailureRecord",
+    "Status",
+    "Watch",
+    "find_culprit",
+]
 
 _LOGGER = logging.getLogger("multitree.torch")
+
+FAILURE_KEY = "failure"
+"""Where the store has the record of why a group has failed."""
 
 ANSWER_S = 2.0
 """How long a rank has to say what it is doing before it counts as not responding."""
@@ -338,4 +349,4 @@ class Watch:
     def _keep(self, record: FailureRecord) -> None:
         """Write the record to the store; it may be gone with the rank that held it."""
         with suppress(Exception):
-            self._store.set("failure", record.packed().decode())
+            self._store.set(FAILURE_KEY, record.packed().decode())

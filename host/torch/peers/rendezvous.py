@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from multitree.host.torch.peers.addresses import local_address, own_address
 from multitree.host.torch.peers.connections import Connection
+from multitree.host.torch.peers.failures import FAILURE_KEY
 from multitree.host.torch.peers.greetings import Door, Incoming, Message, Place, reach, send_message
 
 __all__ = ["GroupTerms", "PeerStore", "Peers", "connect_all"]
@@ -39,6 +40,9 @@ class PeerStore(Protocol):
 
     def wait(self, keys: list[str], timeout: timedelta) -> None:
         """Wait until values are there."""
+
+    def delete_key(self, key: str) -> bool:
+        """Forget a value; whether it was there."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,10 @@ def connect_all(
     ConnectionError if one is lost. num_ranks - 1 sockets per rank and group.
     """
     num_ranks = len(terms.global_ranks)
+    if rank == 0:
+        # That of an attempt before; no rank of this one can have failed yet.
+        with suppress(RuntimeError):  # some stores, such as etcd's, delete nothing
+            store.delete_key(FAILURE_KEY)
     if num_ranks == 1:
         return Peers({}, os.urandom(8).hex(), [], None)
     door = Door(num_ranks, own_address(store), has_unix=has_unix)

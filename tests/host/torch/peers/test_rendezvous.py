@@ -111,6 +111,23 @@ def test_groups_that_begin_again_over_one_store_never_mix():
     assert len(attempts) == 3 * num_turns and len({*attempts}) == num_turns
 
 
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_the_failure_of_an_attempt_before_is_not_taken_for_one_of_this_group(num_ranks, tmp_path):
+    for store in (dist.HashStore(), dist.FileStore(str(tmp_path / "store"), num_ranks)):
+        store.set("failure", "{}")
+        check_connected(Ranks(store, terms_of(num_ranks)).start(*range(num_ranks)).end())
+        assert not store.check(["failure"])
+
+
+def test_ranks_meet_over_a_store_that_deletes_nothing():
+    def refuse(key):
+        raise RuntimeError("Tried to call pure virtual function")
+
+    kept = dist.HashStore()
+    store = SimpleNamespace(set=kept.set, get=kept.get, wait=kept.wait, delete_key=refuse)
+    check_connected(Ranks(store, terms_of(2)).start(0, 1).end())
+
+
 def silent(stream):
     """A process that has the port by now, and says nothing."""
 
