@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from multitree.host.torch.peers.addresses import listening_socket
 
-__all__ = ["Door", "Incoming", "Message", "Place", "reach", "send_message"]
+__all__ = ["Door", "Incoming", "Message", "Place", "listens", "reach", "send_message"]
 
 Message = dict[str, Any]
 
@@ -19,6 +19,7 @@ _LENGTH_BYTES = 4
 _MOST_GREETING_BYTES = 1 << 20
 # Whoever connects greets at once; a stopped process may take longer.
 _GREETING_S = 30.0
+_PROBE_S = 0.2
 _LEAST_BACKLOG = 128
 _FULL_BACKLOG_PAUSE_S = 0.01
 
@@ -50,6 +51,17 @@ def reach(place: Place, timeout_s: float) -> socket.socket:
         with suppress(OSError):
             return _reach_unix(place.unix_name, timeout_s)
     return socket.create_connection((place.host, place.port), timeout_s)
+
+
+def listens(place: Place) -> bool:
+    """Whether something listens at a place; True where that is not known for sure."""
+    try:
+        reach(place, _PROBE_S).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:  # a host that does not answer, or a network that is lost for a while
+        pass
+    return True
 
 
 def _reach_unix(name: str, timeout_s: float) -> socket.socket:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +12,15 @@ from typing import NamedTuple, Protocol
 from multitree.host.torch.peers.addresses import local_address, own_address
 from multitree.host.torch.peers.connections import Connection
 from multitree.host.torch.peers.failures import FAILURE_KEY
-from multitree.host.torch.peers.greetings import Door, Incoming, Message, Place, reach, send_message
+from multitree.host.torch.peers.greetings import (
+    Door,
+    Incoming,
+    Message,
+    Place,
+    listens,
+    reach,
+    send_message,
+)
 
 __all__ = ["GroupTerms", "PeerStore", "Peers", "connect_all"]
 
@@ -27,6 +35,7 @@ _PAUSES_S = 0.002, 0.1
 _ANSWER_S = 2.0
 # Ranks that have the table have nothing else to do than to connect.
 _MESH_S = 60.0
+_FIRST_LOOK_S = 0.5
 
 
 class PeerStore(Protocol):
@@ -306,22 +315,41 @@ def _connect_others(
                 f"{terms.ranks([peer])} must be reachable for {terms.ranks([rank]).lower()} at "
                 f"{place} once it has come to group {terms.name!r}, but is not: {error}"
             ) from error
-    awaited = {*range(rank + 1, len(terms.global_ranks))}
-    if awaited:
-        for stream, message in door.messages(monotonic() + _MESH_S):
+    higher = range(rank + 1, len(terms.global_ranks))
+    places = {peer: Place(*table["places"][str(peer)]) for peer in higher}
+    for peer, stream in _callers(rank, door, terms, places):
+        made.callback(stream.close)
+        streams[peer] = stream
+    return streams
+
+
+def _callers(
+    rank: int, door: Door, terms: GroupTerms, awaited: dict[int, Place]
+) -> Iterator[tuple[int, socket.socket]]:
+    """Higher ranks and their connections as they come; who listens is looked at more seldom."""
+    until_s, look_s, gone = monotonic() + _MESH_S, _FIRST_LOOK_S, set[int]()
+    while awaited:
+        for stream, message in door.messages(min(monotonic() + look_s, until_s)):
             peer = message.get("rank", -1)
             if message.get("token") != door.place.token or peer not in awaited:
                 door.drop(stream)
                 continue
             door.release(stream)
-            made.callback(stream.close)
-            streams[peer] = stream
-            awaited.remove(peer)
+            del awaited[peer]
+            yield peer, stream
             if not awaited:
-                break
-        else:
-            raise TimeoutError(
-                f"{terms.ranks(awaited)} must connect to {terms.ranks([rank]).lower()} within "
-                f"{_MESH_S:g} s once all have come to group {terms.name!r}, but did not"
+                return
+        must = f"must connect to {terms.ranks([rank]).lower()}"
+        # Who has connected to all listens no more, either, but what it sent was there before.
+        if lost := awaited.keys() & gone:
+            raise ConnectionError(
+                f"{terms.ranks(lost)} {must} once all have come to group {terms.name!r}, but did "
+                "not: nothing listens there any more"
             )
-    return streams
+        if monotonic() >= until_s:
+            raise TimeoutError(
+                f"{terms.ranks(awaited)} {must} within {_MESH_S:g} s once all have come to group "
+                f"{terms.name!r}, but did not"
+            )
+        gone = {peer for peer, place in awaited.items() if not listens(place)}
+        look_s *= 2
