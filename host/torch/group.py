@@ -332,6 +332,7 @@ class Group:
         self.member.stop()
         for transport in self._transports.values():
             transport.close()
+        self.member.progress.join()
         if self._hosted is not None:
             self._hosted.close()
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from time import monotonic
@@ -30,6 +31,8 @@ __all__ = [
 
 LONGEST = timedelta(days=1)
 """Timeout of gloo and NCCL: a group's own ends what waits, and finds out for whom."""
+
+_SHORTEST = timedelta(milliseconds=1)
 
 Addressed = tuple[torch.Tensor, int]
 """Memory, and the rank at the other end."""
@@ -240,12 +243,13 @@ class PostedMessages:
         self._tag_of: dict[Action, int] = {}
         self._receives: dict[Action, torch.distributed.Work] = {}
         self._sends: list[tuple[Action, torch.Tensor, torch.distributed.Work]] = []
+        self._is_under_way = False
 
     def post(
         self, receives: Sequence[tuple[Action, torch.Tensor]], sends: Sequence[Action]
     ) -> None:
         """Post every receive, and number the sends."""
-        self._sends = []
+        self._sends, self._is_under_way = [], True
         self._receives = {
             action: self._backend.recv([memory], action.peer, self._next_tag("recv", action.peer))
             for action, memory in receives
@@ -273,10 +277,17 @@ class PostedMessages:
         for action, _, work in self._sends:
             waits_for(action)
             work.wait(LONGEST)
-        self._sends = []
+        self._sends, self._is_under_way = [], False
 
     def close(self) -> None:
-        """Nothing: gloo ends with its last reference."""
+        """End what waits; gloo itself ends with its last reference."""
+        if not self._is_under_way:
+            return
+        # gloo's waits are given up by none but its own timeout, which ends all of its context. A
+        # thread that came out of one while the interpreter ends would abort the process.
+        for peer in {peer for _, peer in self._tags}:
+            with suppress(RuntimeError):  # also where that peer is lost
+                self._backend.recv([torch.empty(1)], peer, LARGEST_TAG).wait(_SHORTEST)
 
 
 class Batches(Protocol):

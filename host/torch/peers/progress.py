@@ -23,6 +23,8 @@ __all__ = ["Progress", "Steps", "Task", "Waiting"]
 
 Returned = TypeVar("Returned")
 
+_HELPER_ENDS_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -214,6 +216,11 @@ class Progress:
         if threading.current_thread() is not self._thread:
             self.has_ended.wait()
 
+    def join(self) -> None:
+        """Wait for the helper, too, unless what it runs takes longer."""
+        if self._helper is not None:
+            self._helper.join()
+
     def _run(self) -> None:
         torch.set_num_threads(1)
         self._has_started.set()
@@ -335,7 +342,8 @@ class _Helper:
         self._has_started = threading.Event()
         # A daemon, unlike those of an executor: a function that waits for a rank that will not come
         # must not keep the process from ending.
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
         self._has_started.wait()
 
     def submit(self, function: Callable[[], Any], then: Callable[[], None]) -> Future[Any]:
@@ -347,6 +355,10 @@ class _Helper:
     def stop(self) -> None:
         """End the thread behind what was submitted."""
         self._queue.put(None)
+
+    def join(self) -> None:
+        """Wait a while for the end of the thread."""
+        self._thread.join(_HELPER_ENDS_S)
 
     def _run(self) -> None:
         torch.set_num_threads(1)

@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed, so there 
 import torch.distributed as dist  # noqa: E402
 
 from multitree.host.torch.creation import create_group  # noqa: E402
+from multitree.host.torch.messages import PostedMessages  # noqa: E402
 from multitree.torch import CollectiveError, group_of  # noqa: E402
 from tests.host.torch.ranks import run_ranks, start_ranks  # noqa: E402
 
@@ -130,6 +131,30 @@ def flooded(rank, num_ranks):
 
 def test_a_rank_ends_though_another_one_takes_nothing():
     assert run_ranks(flooded, 2)[0] > 0
+
+
+def stuck(rank, num_ranks):
+    """Helpers that are left of a group that ends while one waits for what is not sent."""
+    store, go = dist.distributed_c10d._get_default_store(), threading.Event()
+    if rank == 1:
+        PostedMessages.send = lambda *arguments: go.wait()
+    work = dist.all_reduce(torch.ones(4), async_op=True)
+    if rank == 1:
+        store.wait(["ended"])
+        go.set()
+        return None
+    time.sleep(0.5)  # so that it waits
+    dist.group.WORLD.abort()
+    with pytest.raises(CollectiveError):
+        work.wait()
+    dist.destroy_process_group()
+    store.set("ended", "")
+    return [each.name for each in threading.enumerate() if each.name.endswith("-helper")]
+
+
+def test_no_thread_of_a_group_that_has_ended_waits_in_gloo():
+    # If it came back while the interpreter ends, it would abort the process.
+    assert run_ranks(stuck, 2, MULTITREE_TRANSPORT="gloo")[0] == []
 
 
 def chained(rank, num_ranks):
