@@ -13,7 +13,10 @@ from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["WorkReport", "bound_of", "report_on"]
+__all__ = ["UNKNOWN_OFFLOAD", "WorkReport", "bound_of", "report_on"]
+
+UNKNOWN_OFFLOAD = "no interface can be built that holds its tables, so that an offload is unknown"
+"""Of a model's run, which is timed all the same."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,9 @@ class WorkReport:
 def _loading(cycles: int | None, engine: str) -> str:
     """What came before the collective, and is not in its cycles."""
     if cycles is None:
-        unknown = "; tables are loaded in unknown time, and so is an offload"
         # Models time what is beyond interfaces; RTL has no time of loading through the backdoor.
-        return unknown + ("" if engine == "rtl" else ": no interface can be built that holds them")
+        backdoor = "tables are loaded in no time of hosts, so that an offload is unknown"
+        return f"; {backdoor if engine == 'rtl' else UNKNOWN_OFFLOAD}"
     return f"; tables and settings loaded before in {cycles} cycles"
 
 

@@ -16,7 +16,7 @@ from multitree.host.cli.options import (
 )
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes, print_table
 from multitree.host.cli.process import FAILED
-from multitree.host.report import WorkReport, bound_of
+from multitree.host.report import UNKNOWN_OFFLOAD, WorkReport, bound_of
 from multitree.host.runner import Runner, Seeded, check_some_ran
 from multitree.host.sizes import check_once, format_size, parse_sizes
 from multitree.nic.driver.commands import DEPENDENCIES
@@ -132,6 +132,7 @@ def compare(
     ):
         compared = [runner.compare(size_bytes, names, data) for size_bytes in sizes]
     check_some_ran(topology, [result for results in compared for result in results])
+    network.warn_of_slots(topology, names, lockstep)
     shared = {"topology": topology.name, "num_ranks": topology.num_ranks, "engine": engine}
     shared |= modes | {"lockstep": lockstep, "memory_cycles": memory_cycles}
     shared |= vars(data) | vars(host)
@@ -149,8 +150,7 @@ def compare(
     else:
         _show(reports)
         report_limits(link_limits(topology, model))
-    exact = [result["exact"] for results in compared for result in results]
-    return FAILED if False in exact else 0
+    return FAILED if any(r["exact"] is False for results in compared for r in results) else 0
 
 
 def _show(reports: list[dict[str, Any]]) -> None:
@@ -164,8 +164,10 @@ def _show(reports: list[dict[str, Any]]) -> None:
             "effective: of that, on all wires of a link."
         )
         print_table(title, COLUMNS, map(shown_cells, report["results"]))
-        for result in (each for each in report["results"] if each["error"] is not None):
-            typer.echo(f"{result['algorithm']}: {result['error']}")
+        for result in report["results"]:
+            unknown = None if result["offload_us"] is not None else UNKNOWN_OFFLOAD
+            if (reason := result["error"] or unknown) is not None:
+                typer.echo(f"{result['algorithm']}: {reason}")
 
 
 _ALL_REDUCE = "all_reduce"

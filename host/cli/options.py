@@ -4,7 +4,7 @@ import functools
 import inspect
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
@@ -22,6 +22,7 @@ from multitree.sim.timing.link_model import LinkModel, problem_with
 from multitree.sim.timing.offload import Host
 from multitree.sim.timing.sizing import LinkLimit, link_limits
 from multitree.topology.algorithms.build import build_compact
+from multitree.topology.algorithms.registry import lockstep_note
 from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
 from multitree.topology.files.load_save import load_file
@@ -155,6 +156,13 @@ class NetworkOptions:
         if sentence not in self.warnings:  # a network is read again for each size
             self.warnings.append(sentence)
             typer.echo(f"multitree: warning: {sentence}", err=True)
+
+    def warn_of_slots(self, topology: Topology, algorithms: Iterable[str], lockstep: bool) -> None:
+        """Warn where an algorithm that is run would keep its slots in lockstep."""
+        for name in algorithms:
+            note = lockstep_note(name, topology.num_switches, lockstep=lockstep)
+            if note is not None:
+                self.warn(f"{topology.name}: {note}")
 
     def _scaled(self, spec: str, network: Topology) -> Topology:
         """A family's links at the speed and latency that are asked for."""

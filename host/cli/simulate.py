@@ -114,6 +114,7 @@ def simulate(
         ):
             report, recorded = runner.simulate(built, size_bytes, data)
             recorder.write(recorded, chosen)
+        network.warn_of_slots(built.topology, [built.algorithm], lockstep)
         entry = identity_of(built) | _figures(report) | given
         entry |= clock.figures(built.topology, chosen)
         entry |= {"reason": choice and choice.reason, "warnings": network.warnings}

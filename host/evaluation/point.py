@@ -87,6 +87,7 @@ class PointResult:
     stall_sibling_cycles: int | None = None
     credits_low: int | None = None
     flits_forwarded: int | None = None
+    note: str | None = None  # what the run would be faster with
     limited: str | None = None  # links that are not used at their speed, and why
     error: str | None = None  # why there is no such run; what became known before stays
 

@@ -22,7 +22,7 @@ from multitree.sim.choice import AUTO
 from multitree.sim.estimate import schedule_for
 from multitree.sim.native_build import content_key
 from multitree.sim.timing.link_model import LinkModel
-from multitree.topology.algorithms.registry import SIZED
+from multitree.topology.algorithms.registry import SIZED, lockstep_note
 from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.errors import within
 from multitree.topology.networks.topology import Topology
@@ -102,6 +102,9 @@ def run_point(point: Point, source: Source, *, num_threads: int | None = None) -
             "steps_reduce_scatter": schedule.steps_reduce_scatter,
             "steps_all_gather": schedule.steps_all_gather,
             "link_buffer_flits": model.buffer_flits_on(network),
+            "note": lockstep_note(
+                schedule.algorithm, network.num_switches, lockstep=point.lockstep
+            ),
         }
         found |= _run(schedule, point, model, num_threads)
     except SweepError:

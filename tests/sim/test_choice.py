@@ -12,7 +12,7 @@ from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
-from multitree.topology.algorithms.registry import ALGORITHMS, SIZED
+from multitree.topology.algorithms.registry import ALGORITHMS, SIZED, lockstep_note
 from multitree.topology.errors import within
 from multitree.topology.schedules.trees import LARGE_CHUNKS, SMALL_CHUNKS
 from tests.emulation import needs_rtl
@@ -94,10 +94,12 @@ def test_behind_switch_planes_direct_is_chosen_and_suited_to_the_size(spec):
         assert best.schedule.hash == suited.hash
 
 
-def test_what_needs_lockstep_says_so():
-    choice = Chooser(parse_topology("fat_tree:2x2"), MODEL).choose(4096)
+def test_what_is_left_out_over_switches_is_so_by_the_note_that_a_run_of_it_has():
+    topology = parse_topology("fat_tree:2x2")
+    choice = Chooser(topology, MODEL).choose(4096)
     assert "forest" not in {each.algorithm for each in choice.candidates}
-    assert "must run in lockstep" in choice.problems["forest"]
+    note = lockstep_note("forest", topology.num_switches, lockstep=False)
+    assert note in choice.problems["forest"] and "not tried" in choice.problems["forest"]
 
 
 def test_only_those_named_take_part():

@@ -8,7 +8,7 @@ from typing import Any
 
 from multitree.topology.errors import ScheduleError
 
-__all__ = ["ALGORITHMS", "COMPARED", "SIZED", "Algorithm", "check_algorithm"]
+__all__ = ["ALGORITHMS", "COMPARED", "SIZED", "Algorithm", "check_algorithm", "lockstep_note"]
 
 Builder = Callable[..., Any]
 
@@ -41,7 +41,7 @@ class Algorithm:
     # Broadcast and reduce have as many trees at the root as it has links, and not one.
     tree_per_link: bool = False
     # Messages over switches come in their slots only where all ranks keep step.
-    lockstep_over_switches: bool = False
+    slots_over_switches: bool = False
     # `multitree compare` takes it unless others are named.
     compared: bool = False
     # "module:function" of what builds an ImplicitSchedule, where there is one.
@@ -194,7 +194,7 @@ _ENTRIES = (
     Algorithm(
         "forest",
         "multitree.topology.packing.forest:build_forest",
-        networks="any with links both ways; over switches large buffers in lockstep",
+        networks="any with links both ways; over switches large buffers rather in lockstep",
         flows="one per packed tree, or several",
         steps="a modulo schedule",
         chunk="S / trees / waves",
@@ -202,7 +202,7 @@ _ENTRIES = (
         colour="tab:pink",
         sized=True,
         own_roots=True,
-        lockstep_over_switches=True,
+        slots_over_switches=True,
     ),
     Algorithm(
         "tto",
@@ -229,3 +229,17 @@ def check_algorithm(algorithm: str) -> str:
         known = ", ".join(ALGORITHMS)
         raise ScheduleError(f"Algorithm must be one of {known}, not {algorithm!r}")
     return algorithm
+
+
+def lockstep_note(algorithm: str, num_switches: int, *, lockstep: bool) -> str | None:
+    """What lockstep is to an algorithm on a network, where it would matter and is not on.
+
+    The one rule: such a schedule runs by any command, with this note, and `auto` leaves it out.
+    """
+    entry = ALGORITHMS.get(algorithm)
+    if lockstep or entry is None or not (entry.slots_over_switches and num_switches):
+        return None
+    return (
+        f"messages of {algorithm} over switches keep their slots only in lockstep (--lockstep), "
+        "which large buffers are faster in, and small ones slower"
+    )

@@ -13,6 +13,7 @@ from multitree.host.cli import output
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import run_point
 from multitree.host.evaluation.sources import Source
+from multitree.host.report import UNKNOWN_OFFLOAD
 from multitree.sim import choice
 from multitree.sim.analytic.engine import analytic
 from multitree.topology.checks import implicit
@@ -294,3 +295,17 @@ def without_seconds(data):
         for key, value in data.items()
         if not key.endswith("_seconds")
     }
+
+
+def test_every_command_says_the_same_of_a_forest_over_switches_and_of_its_offload(run):
+    on = "fat_tree:2x2 --size 32KiB"
+    grid = "topology: fat_tree:2x2\nalgorithm: forest\nsize: 32KiB\nengine: analytic\n"
+    Path("grid.yaml").write_text(grid + "lockstep: [false, true]\n")
+    (row, in_lockstep) = run.json("sweep grid.yaml --out o --jobs 1")["results"]
+    assert in_lockstep["note"] is None and row["cycles"] != in_lockstep["cycles"]
+    assert row["note"] in run.json(f"explain {on}")["problems"]["forest"]
+    for line in ("simulate {} --algorithm forest", "compare {} --algorithms forest,ring"):
+        line = line.format(on) + " --engine analytic"
+        assert run.json(line)["warnings"] == [f"fat_tree:2x2: {row['note']}"]
+        assert run.json(f"{line} --lockstep")["warnings"] == []
+        assert run.printed(line).count(UNKNOWN_OFFLOAD) == 1
