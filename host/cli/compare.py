@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from multitree.host.cli.options import (
+    ALGORITHM_OPTIONS,
     ClockOptions,
     HostOptions,
     NetworkOptions,
@@ -96,7 +97,8 @@ def compare(
     clock: ClockOptions,
     host: HostOptions,
     algorithms: Annotated[
-        str, typer.Option(help="Names with commas between.", metavar="NAMES")
+        str,
+        typer.Option(*ALGORITHM_OPTIONS, help="Names with commas between.", metavar="NAMES"),
     ] = ",".join(COMPARED),
     size: str,
     engine: str,

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.options import ClockOptions, NetworkOptions, report_limits, with_options
+from multitree.host.cli.options import (
+    ALGORITHM_OPTIONS,
+    ClockOptions,
+    NetworkOptions,
+    report_limits,
+    with_options,
+)
 from multitree.host.cli.output import Working, check_format, print_csv, print_json, print_table
 from multitree.host.report_keys import keys_of
 from multitree.host.runner import check_some_ran
@@ -139,6 +145,7 @@ def job(
     algorithms: Annotated[
         str,
         typer.Option(
+            *ALGORITHM_OPTIONS,
             help="Names with commas between; modes behind a slash, as in "
             "multitree/submessage/packet, in place of --dependency and --flow-control. The first "
             "is what others are compared with.",

@@ -32,6 +32,7 @@ from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import names_file, parse_topology
 
 __all__ = [
+    "ALGORITHM_OPTIONS",
     "ClockOptions",
     "HostOptions",
     "NetworkOptions",
@@ -43,6 +44,9 @@ __all__ = [
     "report_limits",
     "with_options",
 ]
+
+ALGORITHM_OPTIONS = ["--algorithm", "--algorithms"]
+"""Both are taken wherever one of them is, be it one name or a list that is asked for."""
 
 Result = TypeVar("Result")
 
@@ -93,7 +97,7 @@ def _option(given: inspect.Parameter, kind: Any, command: str) -> inspect.Parame
     text: dict[str, Any] = {"help": row.help, "metavar": row.metavar}
     if row.name == "spec":
         return given.replace(annotation=Annotated[kind, typer.Argument(**text)])
-    names = [row.option] if kind is bool else []
+    names = [row.option] if kind is bool else ALGORITHM_OPTIONS if row.name == "algorithm" else []
     default = row.default if given.default is inspect.Parameter.empty else given.default
     return given.replace(annotation=Annotated[kind, typer.Option(*names, **text)], default=default)
 
@@ -237,6 +241,12 @@ class ScheduleOptions:
     algorithm: str | None = None
     collective: str | None = None
     root: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.algorithm and "," in self.algorithm:
+            raise ValueError(
+                f"Algorithm must be one, not {self.algorithm!r}; `multitree compare` takes several"
+            )
 
 
 def build_schedule(

@@ -195,7 +195,7 @@ function choose(node) {
   const trees = isRank ? Array.from(run.flowRoot.keys()).filter((flow) => run.flowRoot[flow] === node) : [];
   const rows = counted(state.entries.length, "row");
   $("node-facts").textContent = isRank
-    ? `${rows} in its table, ${counted(run.totals.arrivals[node], "message")} to come; ${rootText(trees)}.`
+    ? `${rows} in its table, receives ${counted(run.totals.arrivals[node], "message")}; ${rootText(trees)}.`
     : "A switch has no table: messages carry their route.";
   refresh();
   keepAddress();

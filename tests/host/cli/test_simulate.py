@@ -53,6 +53,16 @@ def test_compare_says_what_has_no_schedule_or_the_engine_cannot_run(
     assert says in other["error"] and says in run.printed(line)
 
 
+@pytest.mark.parametrize("option", ["--algorithm", "--algorithms"])
+def test_both_spellings_name_one_algorithm_or_several(run, option):
+    line = f"{option} swing ring:4 --engine analytic"
+    (compared,) = run.json(f"compare {line}")["results"]
+    assert compared["cycles"] == run.json(f"simulate {line}")["cycles"]
+    assert run.json(f"job {option} swing,ring ncf ring:4")["results"][0]["algorithm"] == "swing"
+    said = run.refused(f"schedule ring:4 {option} ring,swing")
+    assert said == "Algorithm must be one, not 'ring,swing'; `multitree compare` takes several"
+
+
 def test_analytic_figures_belong_together(run):
     data = run.json("simulate torus:4x4 --engine analytic")
     assert data["time_us"] == data["cycles"] / 1000

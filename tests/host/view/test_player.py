@@ -218,6 +218,9 @@ def test_one_tree_is_picked_and_only_its_messages_are_shown(page, played):
     root = int(played.schedule.flow_roots[tree])
     assert f"of tree {tree}, whose root is rank {root}" in page.text("summary")
     page.choose("node", str(root))
+    # Of the whole run, at any time of it.
+    count = int((played.schedule.dst == root).sum()) * played.schedule.num_waves
+    assert f"receives {count} messages; root of" in page.text("node-facts")
     head, shown = page.table("rows")
     assert {row[head.index("Tree")] for row in shown} <= {str(tree)}
     page.press(Keys.ESCAPE, on="drawing")
