@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import Backend as C10dBackend
 from multitree.host.torch import BACKEND
 from multitree.host.torch.assembly import Lanes
 from multitree.host.torch.dump import dump_when_failed
-from multitree.host.torch.options import options_of
+from multitree.host.torch.options import options_of, refusing
 from multitree.host.torch.peers.frames import DEVICES
 from multitree.host.torch.process_group import Collectives
 
@@ -110,10 +110,11 @@ class MultiTreeProcessGroup(_ProcessGroup, dist.ProcessGroup):
             return
         backends = dist.distributed_c10d._world.pg_backend_config.get(self, BACKEND)
         if {pair.rpartition(":")[2] for pair in backends.split(",")} != {BACKEND}:
-            raise ValueError(
-                f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
-                f"not {backends!r}: it would be used for all of them"
-            )
+            with refusing(self._store, self.group.rank, self.group.num_ranks):
+                raise ValueError(
+                    f"Backend must be {BACKEND} for all devices with PyTorch {torch.__version__}, "
+                    f"not {backends!r}: it would be used for all of them"
+                )
         self._is_checked = True
 
     def attach(self, backend: MultiTreeBackend) -> None:
@@ -201,9 +202,15 @@ def group_of(process_group: Any = None) -> Collectives:
 def create_group(given: Any, options: object) -> _ProcessGroup:
     """Make this rank's end of a group of PyTorch's options; all ranks of the group call it.
 
-    TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, TimeoutError if
-    a rank does not come, ConnectionError if one is lost.
+    TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, EngineError if
+    an engine cannot run here, TimeoutError if a rank does not come, ConnectionError if one is lost;
+    where nothing catches it, the program ends with one line of the first rank.
     """
+    with refusing(given.store, given.group_rank, given.group_size):
+        return _created(given, options)
+
+
+def _created(given: Any, options: object) -> _ProcessGroup:
     is_default = not given.global_ranks_in_group
     chosen = options_of(options, given.group_size, is_default_group=is_default)
     is_invariant = chosen.reproducible == "invariant"

@@ -1,15 +1,24 @@
-"""Options of a group: topology, algorithm, engine, transport, reproducibility."""
+"""Options of a group, and what a job ends with that cannot be set up."""
 
+import json
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from functools import lru_cache
+from time import monotonic, sleep, time
+from types import TracebackType
+from typing import Any, NamedTuple
 
 import torch
 
+from multitree.topology.file_io import write_file
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
 
-__all__ = ["ENGINES", "REPRODUCIBLE", "TRANSPORTS", "Options", "options_of"]
+__all__ = ["ENGINES", "REPRODUCIBLE", "TRANSPORTS", "Options", "options_of", "refusing"]
 
 ENGINES = ("torch", "numpy", "rtl")
 TRANSPORTS = ("auto", "shared_memory", "gloo", "nccl")
@@ -99,6 +108,7 @@ def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Opti
         log=chosen.log,
     )
     _check_transport(complete)
+    _check_log(complete.log)
     return complete
 
 
@@ -112,6 +122,13 @@ def _check_transport(chosen: Options) -> None:
             f"Transport nccl must have a PyTorch with NCCL and a GPU, not {torch.__version__} "
             f"with {torch.cuda.device_count()} GPUs"
         )
+
+
+def _check_log(log: str | None) -> None:
+    """Raise before the first collective would."""
+    folder = os.path.dirname(os.path.abspath(log)) if log else "."
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"Folder of log {log!r} must be one that can be written to")
 
 
 def _topology(
@@ -141,3 +158,87 @@ def _parsed(spec: str) -> Topology:
 
 
 _known = lru_cache(maxsize=32)(parse_topology)
+
+
+_REFUSALS = (ValueError, OSError)
+"""Errors whose sentence says all that a user needs; others are of the program, with a traceback."""
+_SAID, _TAKEN = "refusal/said", "refusal/taken"
+_WAIT_S = 3.0
+_MARK = "_multitree_rank"
+
+
+class _Rank(NamedTuple):
+    """A rank of a group that could not be set up, and the store by which it meets the others."""
+
+    store: Any
+    rank: int
+    num_ranks: int
+
+    def says(self, sentence: str) -> bool:
+        """Whether this rank prints a sentence: the first one, or where that says another one."""
+        if self.rank == 0:
+            return True
+        try:
+            self.store.wait([_SAID], timedelta(seconds=_WAIT_S))
+            said = self.store.get(_SAID).decode()
+            self.store.add(_TAKEN, 1)
+        # The store's errors differ by its kind. In doubt a line too many is printed.
+        except Exception:
+            return True
+        return bool(said != sentence)
+
+    def leave(self, sentence: str) -> None:
+        """Let the other ranks know what the first one has said, before its store ends with it."""
+        if self.rank or self.num_ranks == 1:
+            return
+        end = monotonic() + _WAIT_S
+        with suppress(Exception):
+            self.store.set(_SAID, sentence)
+            while self.store.add(_TAKEN, 0) < self.num_ranks - 1 and monotonic() < end:
+                sleep(0.02)
+
+
+@contextmanager
+def refusing(store: Any, rank: int, num_ranks: int) -> Iterator[None]:
+    """Have an error of the block that ends the process printed as one line of the first rank, and
+    shown by torchrun. A program that catches it sees no difference; with TORCH_DISTRIBUTED_DEBUG
+    at INFO or DETAIL, or a hook of the program's own, nothing is changed.
+    """
+    try:
+        yield
+    except _REFUSALS as error:
+        if os.environ.get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper() == "OFF":
+            setattr(error, _MARK, _Rank(store, rank, num_ranks))
+            _install()
+        raise
+
+
+_before: Any = None
+
+
+def _install() -> None:
+    """Take the place of the interpreter's or PyTorch's hook, once."""
+    global _before
+    hook = sys.excepthook
+    # A hook of the program, or of what reports its errors, shows them as it wants.
+    own = hook is not sys.__excepthook__ and not hook.__module__.startswith("torch.")
+    if _before is None and not own:
+        _before, sys.excepthook = hook, _report
+
+
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say what a refused group ends with; all else is the hook's that was there before."""
+    where: _Rank | None = getattr(error, _MARK, None)
+    if where is None:
+        _before(kind, error, trace)
+        return
+    sentence = " ".join(str(error).split())
+    if where.says(sentence):
+        print(f"multitree: {sentence}", file=sys.stderr, flush=True)
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        # Without a call stack torchrun shows the message.
+        message = f"{kind.__name__}: {sentence}"
+        extra = {"timestamp": str(int(time()))}
+        with suppress(OSError):
+            write_file(path, json.dumps({"message": {"message": message, "extraInfo": extra}}))
+    where.leave(sentence)

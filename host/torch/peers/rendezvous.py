@@ -61,6 +61,7 @@ class GroupTerms:
     name: str
     global_ranks: list[int]
     options: dict[str, str]
+    refusal: str = ""  # why the first rank cannot serve the others
 
     def ranks(self, ranks: Iterable[int]) -> str:
         """Ranks of the group in words, as they are numbered in the default group."""
@@ -178,8 +179,7 @@ class _Gathering:
 
     def _agreed(self) -> tuple[dict[int, socket.socket], Message]:
         """Send all ranks the table, or why there is none."""
-        differing = self._differing()
-        if differing:
+        if differing := self._differing() or self._terms.refusal:
             for rank in self._streams:
                 self._send(rank, {"differing": differing})
             raise ValueError(differing)

@@ -1,6 +1,8 @@
 """Options come from the call or the environment; misfits are refused."""
 
 import gc
+import json
+import os
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -12,6 +14,7 @@ import torch.distributed as dist  # noqa: E402
 
 from multitree import ring, save_topology, torus  # noqa: E402
 from multitree.host.torch import creation, register  # noqa: E402
+from multitree.host.torch import options as module  # noqa: E402
 from multitree.host.torch.layouts import planner_of  # noqa: E402
 from multitree.host.torch.options import Options, options_of  # noqa: E402
 from multitree.host.torch.staging import Staged  # noqa: E402
@@ -72,6 +75,116 @@ def test_an_unknown_choice_is_refused_wherever_it_comes_from(name, monkeypatch):
     monkeypatch.setenv(f"MULTITREE_{name.upper()}", "x")
     for call in (lambda: Options(**{name: "x"}), chosen):
         refuses(ValueError, f"{name.capitalize()} must be one of .*, not 'x'", call)
+
+
+def test_a_log_that_no_rank_could_write_is_refused_before_it_is_written():
+    refuses(ValueError, "Folder of log '/no/x' must be one that can", chosen, Options(log="/no/x"))
+
+
+START = """
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing.errors import record
+def start():
+    dist.init_process_group("multitree")
+"""
+STARTS = {"plain": f"{START}start()", "recorded": f"{START}record(start)()"}
+MISFIT = "Topology must have as many ranks as the group, 2, but torus:3x3 has 9"
+
+
+@pytest.mark.slow
+@pytest.mark.dear
+@pytest.mark.parametrize("script", STARTS)
+def test_a_job_that_cannot_start_says_why_once_and_torchrun_does_last(script, tmp_path):
+    (tmp_path / "start.py").write_text(STARTS[script])
+    words = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "start.py"]
+    options = {"MULTITREE_TOPOLOGY": "torus:3x3", "TORCH_DISTRIBUTED_DEBUG": "OFF"}
+    said = python(*words, folder=tmp_path, status=1, **options).stderr
+    ours, _, agents = said.partition("Traceback")  # of torchrun itself
+    assert ours.count(MISFIT) == ours.count(f"multitree: {MISFIT}\n") == 1
+    assert f"  traceback : ValueError: {MISFIT}\n" in agents.partition("Root Cause")[2]
+
+
+def failed(store, rank, num_ranks, error):
+    """Have an error of a group's set-up end the program."""
+    try:
+        with module.refusing(store, rank, num_ranks):
+            raise error
+    except Exception as raised:
+        assert raised is error
+        sys.excepthook(type(error), error, error.__traceback__)
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What the hook that was there before has shown."""
+    found = []
+    monkeypatch.setattr(sys, "__excepthook__", lambda kind, error, trace: found.append(error))
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(module, "_before", None)
+    monkeypatch.setattr(module, "_WAIT_S", 0.1)
+    for name in ("TORCH_DISTRIBUTED_DEBUG", "TORCHELASTIC_ERROR_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+@pytest.mark.every_set
+@pytest.mark.parametrize(
+    ("of_first", "of_second", "lines"),
+    [
+        (None, "b", ["b"]),  # the first rank goes on, or is late
+        ("a", "a", ["a"]),
+        ("a", "b", ["a", "b"]),
+        ("a\n  b", "a\n  b", ["a b"]),
+    ],
+)
+def test_a_rank_is_quiet_only_where_the_first_one_has_said_the_same(
+    of_first, of_second, lines, shown, capsys
+):
+    store = dist.HashStore()
+    for rank, text in enumerate((of_first, of_second)):
+        if text is not None:
+            failed(store, rank, 2, ValueError(text))
+    assert capsys.readouterr().err.splitlines() == [f"multitree: {line}" for line in lines]
+    assert shown == []
+
+
+def test_the_error_file_of_torchrun_has_the_message_in_the_place_of_a_call_stack(
+    shown, tmp_path, monkeypatch
+):
+    path = tmp_path / "error.json"
+    path.write_text("a traceback, by @record")
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    failed(dist.HashStore(), 0, 1, TimeoutError("late"))
+    found = json.loads(path.read_text())["message"]
+    assert found["message"] == "TimeoutError: late" and [*found["extraInfo"]] == ["timestamp"]
+
+
+@pytest.mark.parametrize("why", ["of the program", "debugged", "own hook"])
+def test_all_other_errors_and_hooks_are_as_before(why, shown, monkeypatch, capsys):
+    error = TypeError("wrong") if why == "of the program" else ValueError("wrong")
+    if why == "debugged":
+        monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+    if why == "own hook":
+        monkeypatch.setattr(sys, "excepthook", lambda *given: shown.append(given[1]))
+    failed(dist.HashStore(), 0, 1, error)
+    assert shown == [error] and capsys.readouterr().err == ""
+    other = ValueError("later")
+    sys.excepthook(ValueError, other, None)
+    assert shown == [error, other]
+
+
+def without_tools(rank, num_ranks, path):
+    """What both ranks are refused with if the one that would run the engine cannot."""
+    os.environ |= {"MULTITREE_ENGINE": "rtl"} | ({} if rank else {"PATH": "/nowhere"})
+    try:
+        mixed(rank, num_ranks, "multitree", path)
+    except ValueError as error:
+        return str(error)
+
+
+def test_an_engine_that_the_first_rank_cannot_run_is_refused_at_all_ranks(tmp_path):
+    first, second = run_ranks(without_tools, 2, str(tmp_path / "store"), backend=None)
+    assert first == second and first.startswith("Engine 'rtl' cannot run here: there is no C++")
 
 
 @pytest.mark.parametrize("engine", ["numpy", "rtl"])
