@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import networkx
 import numpy.typing as npt
 from _campaign import Run
 
@@ -18,7 +17,7 @@ from multitree.sim.timing.link_model import MemoryTiming
 from multitree.sim.timing.sizing import config_for
 from multitree.topology.lowering import lowered
 
-__all__ = ["Draw", "outcome_of", "random_graph"]
+__all__ = ["Draw", "outcome_of"]
 
 Buffers = npt.NDArray[Any]
 More = Callable[[RtlSession, list[Trace]], tuple[dict[str, Any], list[str]]]
@@ -90,12 +89,3 @@ def outcome_of(
     said = [f"wrong results of collectives {wrong}"] * bool(wrong) + said
     seconds = time.process_time() - begin
     return kind(drawn.seed, drawn.spec, not said, "; ".join(said), cycles, seconds, **fields)
-
-
-def random_graph(draw: Callable[[], tuple[int, int, int]], name: str = "random") -> Topology:
-    """The first graph drawn, by ranks, links and seed, that has at most four links at each rank."""
-    while True:
-        num_ranks, num_links, seed = draw()
-        graph = networkx.gnm_random_graph(num_ranks, num_links, seed=seed)
-        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
-            return Topology.from_networkx(graph, name=name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-from _draws import random_graph
+from _networks import random_graph
 
 from multitree import LinkModel, Schedule, Topology, build, parse_topology
 from multitree.nic.driver.config import Config

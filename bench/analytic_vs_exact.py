@@ -1,10 +1,11 @@
 """The analytic engine against the exact one, on random cases and on ordinary ones.
 
 Random cases are those of ``bench/exact_vs_rtl.py``, short ones the same with buffers that no round
-trip fits in; the grid has tori, meshes, switches and forests, 4 B to 16 MiB, in all modes. RTL is
-not needed, since the exact engine's cycles are its. Translated schedules are compared with those
-written out. Exit status 1 if a class is off by more than ``--tolerance``; some of them:
-``python bench/analytic_vs_exact.py --cases random``, or ``short``, ``grid``, ``translated``.
+trip fits in, rare ones those of its seeds from 300 on; the grid has tori, meshes, switches and
+forests, 4 B to 16 MiB, in all modes. RTL is not needed, since the exact engine's cycles are its.
+Translated schedules are compared with those written out. Exit status 1 if a class is off by more
+than ``--tolerance``; some of them: ``python bench/analytic_vs_exact.py --cases random``, or
+``short``, ``rare``, ``grid``, ``translated``.
 """
 
 import sys
@@ -16,7 +17,7 @@ from itertools import chain, product
 from typing import Any
 
 from _bench import Row, ended, options, reported
-from exact_vs_rtl import KINDS, Case, draw
+from exact_vs_rtl import KINDS, RARE_SEED, Case, draw
 
 from multitree import LinkModel, Schedule, build, exact, implicit_symmetric, parse_topology
 from multitree.host.cli.output import Working
@@ -28,7 +29,7 @@ from multitree.topology.lowering import lowered
 __all__ = ["Difference", "Point", "grid", "summary"]
 
 PRIVATE, SWITCHED = ("torus:4x4", "torus:8x8", "mesh:4x4"), ("fat_tree:4x4", "bigraph:4x8", "dgx2")
-CASES = "random", "short", "grid", "translated", "all"
+CASES = "random", "short", "rare", "grid", "translated", "all"
 SIZES = ("4", "4KiB", "64KiB")
 MEMORIES = 12, 100, 500
 MODES = (("chunk", "message", 0), ("submessage", "message", 0), ("submessage", "packet", 0))
@@ -146,6 +147,10 @@ def of_seed(seed: int) -> Difference:
     return _of_case("random", seed, draw(seed))
 
 
+def of_rare(number: int) -> Difference:
+    return _of_case("rare", RARE_SEED + number, draw(RARE_SEED + number))
+
+
 def of_short(seed: int) -> Difference:
     """Time a random case with short buffers by both engines."""
     case, lengths = draw(seed), SHORT_BUFFERS_FLITS
@@ -189,14 +194,13 @@ def main() -> int:
     )
     # It is compiled here, so that no process has to.
     exact(build(parse_topology("ring:2"), "multitree"), 1)
-    seeds, short, points, trees = (
+    runs = [range(given.runs)] * 3
+    seeds, short, rare, points, trees = (
         each if given.cases in (name, "all") else ()
-        for name, each in zip(
-            CASES, (range(given.runs), range(given.runs), grid(), TRANSLATED), strict=False
-        )
+        for name, each in zip(CASES, (*runs, grid(), TRANSLATED), strict=False)
     )
     with Working("cases timed by both engines"), ProcessPoolExecutor(given.jobs) as pool:
-        timed = pool.map(of_seed, seeds), pool.map(of_short, short)
+        timed = pool.map(of_seed, seeds), pool.map(of_short, short), pool.map(of_rare, rare)
         found = list(chain(*timed, pool.map(of_point, points, chunksize=4)))
         found += chain.from_iterable(map(of_translated, trees))
     rows = reported(given, summary(found), *COLUMNS)

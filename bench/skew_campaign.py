@@ -2,7 +2,9 @@
 
 Each run starts its ranks up to 10 000 cycles apart, does five all-reduces of odd length back to
 back without a barrier, and draws the latency of every memory request; types, lengths and
-algorithms vary with the seed. Exit status 1 if a sum differs or a run faults:
+algorithms vary with the seed. Half of the networks are changed: links are of any speed and length,
+parallel or lost, ports apart, nodes relabelled, ranks left out. Exit status 1 if a sum differs or a
+run faults:
 ``python bench/skew_campaign.py --runs 102`` (17 on each of 6 networks); one run again:
 ``--only SEED``.
 """
@@ -11,7 +13,8 @@ import sys
 
 import numpy as np
 from _campaign import Exactness, exact_campaign
-from _draws import Draw, outcome_of, random_graph
+from _draws import Draw, outcome_of
+from _networks import random_graph, varied
 
 from multitree import Topology, build, parse_topology
 from multitree.sim.rtl.loads import Upcoming
@@ -32,7 +35,11 @@ def random_topology(seed: int) -> Topology:
 def draw(seed: int) -> Draw:
     rng, spec = np.random.default_rng(seed), SPECS[seed % len(SPECS)]
     topology = random_topology(seed) if spec == "random" else parse_topology(spec)
-    algorithms = ["multitree"] if spec == "random" else ["multitree", "bidirectional_ring"]
+    if seed // len(SPECS) % 2:
+        topology = varied(rng, topology)
+    # A ring over a graph's ranks may lead through others.
+    plain = topology.family != "custom"
+    algorithms = ["multitree", "bidirectional_ring"] if plain else ["multitree"]
     schedule = build(topology, str(rng.choice(algorithms)))
     n, dtype = int(rng.integers(1, MAX_ELEMENTS)), str(rng.choice(["float32", "int32"]))
     timing = MemoryTiming(

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 from _campaign import Exactness, exact_campaign
-from _draws import Draw, outcome_of, random_graph
+from _draws import Draw, outcome_of
+from _networks import random_graph
 
 from multitree import LinkModel, Schedule, Topology, build, parse_topology, verify
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS

@@ -8,6 +8,10 @@ from hypothesis import strategies as st
 
 from multitree import Schedule, Topology, parse_topology
 from multitree.topology.files.load_save import load_file, save_schedule, save_topology
+from tests.benches import bench_module
+
+networks = bench_module("_networks")
+random_topology = networks.random_topology
 
 
 def named(*networks):
@@ -56,10 +60,7 @@ def with_links(topology, **changes):
 def relabelled(topology, seed):
     """The same network with ranks and links renumbered, and no family."""
     print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
-    rank = rng.permutation(topology.num_ranks)
-    links = rank[topology.links[rng.permutation(topology.num_links)]]
-    return Topology("relabelled", topology.num_ranks, 0, links, 16.0, 150.0)
+    return networks.relabelled(np.random.default_rng(seed), topology)
 
 
 def star(num_ranks, bandwidth=16.0, latency=150.0):
@@ -95,22 +96,6 @@ def rows_of(schedule, *fields):
     return np.stack([getattr(schedule, field) for field in fields], axis=1)
 
 
-def random_topology(seed, *, most_ranks=12, both_directions=True):
-    """A random strongly connected graph, with parallel links now and then."""
-    rng = np.random.default_rng(seed)
-    num_ranks = int(rng.integers(2, most_ranks + 1))
-    rank = rng.permutation(num_ranks)
-    if both_directions:
-        pairs = [(rank[i], rank[rng.integers(i)]) for i in range(1, num_ranks)]
-    else:
-        pairs = [(rank[i - 1], rank[i]) for i in range(num_ranks)]
-    for _ in range(int(rng.integers(0, 2 * num_ranks))):
-        pairs.append(tuple(rng.choice(num_ranks, 2, replace=False)))
-    links = pairs + [(b, a) for a, b in pairs] if both_directions else pairs
-    links = np.array(links)[rng.permutation(len(links))]
-    return Topology(f"random:{seed}", num_ranks, 0, links, 16.0, 150.0)
-
-
 def random_switched_topology(seed, *, most_ranks=10, both_directions=True):
     """A random strongly connected graph of ranks and switches, where ranks may be linked too."""
     rng = np.random.default_rng(seed)
@@ -121,14 +106,19 @@ def random_switched_topology(seed, *, most_ranks=10, both_directions=True):
     return Topology(f"switched:{seed}", *counts, node[plain.links], 16.0, 150.0)
 
 
-def topologies(*, both_directions=None, switches=False):
-    """Hypothesis strategy: such graphs, both ways and with switches as asked; None is either."""
+def topologies(*, both_directions=None, switches=False, alike=False):
+    """Hypothesis strategy: such graphs, both ways and with switches as asked; None is either.
+
+    Unless they are to be alike, links have any speed and length, and ports are apart.
+    """
     ways, switched = (
         st.booleans() if asked is None else st.just(asked) for asked in (both_directions, switches)
     )
+    changes = () if alike else (networks.ports_apart, networks.unequal)
 
     def make(seed, ways, switched):
         random = random_switched_topology if switched else random_topology
-        return random(seed, both_directions=ways)
+        made = random(seed, both_directions=ways)
+        return networks.varied(np.random.default_rng(seed), made, changes)
 
     return st.builds(make, st.integers(0, 10**6), ways, switched)

@@ -23,6 +23,8 @@ SAMPLES = [
     ("switches", 2.0, [15, 51, 69, 87, 141, 285]),
     ("attached routers", 2.0, [8, 17, 62]),
 ]
+# Where waves meet forwarding, or two classes a link.
+LOOSE_PERCENT = {"rings below, waves": 40.0, "some ranks, two classes": 25.0}
 POINTS = [
     (1.0, bench.Point("torus:4x4", "multitree", "4")),
     (1.0, bench.Point("torus:4x4", "multitree", "64KiB", 100, "submessage")),
@@ -46,6 +48,56 @@ POINTS = [
 def test_random_cases_are_off_by_no_more_than_is_documented(percent, seed):
     found = bench.of_seed(seed)
     assert 100 * found.share <= percent, found
+
+
+RARELY = {
+    *("rings below memory", "tto", "flits of 8 bytes", "flits of 32 bytes", "flits of 64 bytes"),
+    *("another clock", "no flits", "unequal links", "parallel links", "gaps of ports"),
+    *("relabelled", "without links", "among ranks", "others forwarding", "two classes on a link"),
+}
+
+
+def features_of(case):
+    """What of `RARELY` a case has."""
+    schedule, model, topology = case.schedule, case.model, case.schedule.topology
+    both_ends = np.unique(topology.links, axis=0, return_counts=True)[1]
+    classes = np.unique(np.stack([schedule.route_links, schedule.route_classes]), axis=1)[0]
+    memory_cycles = model.memory_read_cycles + model.memory_write_cycles
+    holds = {
+        "rings below memory": 0 < model.forward_flits < memory_cycles,
+        "another clock": model.clock_ghz != 1,
+        "no flits": case.num_flits == 0,
+        "unequal links": min(map(np.ptp, (topology.bandwidth_gbytes_per_s, topology.latency_ns))),
+        "parallel links": both_ends.max() > 1,
+        "gaps of ports": (topology.num_ports > topology.degree).any(),
+        "two classes on a link": len(set(classes.tolist())) < len(classes),
+    }
+    named = {feature for feature in RARELY if feature in topology.name}
+    said = {schedule.algorithm, f"flits of {model.flit_bytes} bytes", *named}
+    return said | {feature for feature, there in holds.items() if there}
+
+
+def test_rare_cases_have_all_that_others_seldom_have():
+    found = [features_of(bench.draw(bench.RARE_SEED + number)) for number in range(60)]
+    assert set().union(*found) >= RARELY
+    # Each one in company of others.
+    assert all(max(len(RARELY & each) for each in found if one in each) > 3 for one in RARELY)
+
+
+@needs_exact
+@pytest.mark.parametrize("number", range(24))
+def test_rare_cases_are_timed_by_both_engines_over_the_same_links(number):
+    case = bench.draw(bench.RARE_SEED + number)
+    modes = {"lockstep": case.lockstep, "start": case.skews}
+    one, other = (
+        engine(case.schedule, case.num_flits, case.model, **modes) for engine in (analytic, exact)
+    )
+    assert (one.link_flits == other.link_flits).all()
+    hops = np.diff(case.schedule.route_offsets)
+    for trace in (one, other):
+        assert (trace.arrived - trace.sent >= hops).all()
+        assert (trace.done >= trace.start).all()
+    assert 100 * abs(one.cycles / other.cycles - 1) <= LOOSE_PERCENT.get(case.kind, 2.0), case.kind
 
 
 @needs_exact

@@ -4,11 +4,10 @@ import dataclasses
 import itertools
 import os
 
-import networkx
 import numpy as np
 import pytest
 
-from multitree import DeviceError, Topology, TopologyError, build, exact, parse_topology
+from multitree import DeviceError, TopologyError, build, exact, parse_topology
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS, HostOp
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.registers import ADDRESS, ID
@@ -21,12 +20,14 @@ from multitree.sim.timing.link_model import LinkModel, MemoryTiming
 from multitree.topology.algorithms.multitree import build_multitree
 from multitree.topology.collectives import DTYPES, OPS
 from multitree.topology.families.direct import fully_connected, ring, torus
+from tests.benches import bench_module
 from tests.emulation import needs_rtl
 from tests.host.values import make_buffers
 from tests.sim.emulated import checked, emulate, same_bits
 from tests.topology.graphs import copy_of
 
 pytestmark = needs_rtl
+networks = bench_module("_networks")
 
 SEED = int(os.environ.get("MULTITREE_SEED", "1"))
 
@@ -44,10 +45,7 @@ def trace_of(schedule, buffers, **options):
 
 def random_topology(seed):
     rng = np.random.default_rng(seed)
-    while True:
-        graph = networkx.gnm_random_graph(9, 12, seed=int(rng.integers(2**31)))
-        if networkx.is_connected(graph) and max(dict(graph.degree).values()) <= 4:
-            return Topology.from_networkx(graph, name="random")
+    return networks.random_graph(lambda: (9, 12, int(rng.integers(2**31))))
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ FAMILIES = (
 )
 
 
-@given(topologies(switches=None))
+@given(topologies(switches=None, alike=True))
 @settings(deadline=None, print_blob=True)
 def test_port_p_of_a_node_is_its_pth_outgoing_link_by_id(topology):
     for node in range(topology.num_nodes):
