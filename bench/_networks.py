@@ -1,4 +1,4 @@
-"""Random networks for campaigns, benches and tests, and random changes of any network."""
+"""Random networks, and random changes of networks, for campaigns and tests."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
