@@ -280,6 +280,9 @@ PARAMETERS = (
         "dtypes", "Types of elements that it can reduce.", "NAME,...", ",".join(Config().dtypes)
     ),
     Parameter("crossings", "Links of the network in the benches on another clock.", default=False),
+    Parameter(
+        "force", "Replace results of another file there.", default=False, commands=("sweep",)
+    ),
     Parameter("force", "Replace files there that are not as they were written.", default=False),
     Parameter("csv", "Print CSV, a row per result.", default=False),
     Parameter("json", "Print JSON for programs.", default=False),

@@ -57,6 +57,7 @@ def sweep(
     parquet: Annotated[
         bool, typer.Option("--parquet", help="Write results.parquet, too; needs PyArrow.")
     ] = False,
+    force: bool,
     json: bool,
 ) -> int:
     """Run every combination of topologies, algorithms, sizes and parameters that a file names.
@@ -67,7 +68,9 @@ def sweep(
     with Working(f"Sweep of {file}", lines=True) as work:
         shown = _Progress(file, work)
         try:
-            found = run_sweep(file, out, jobs=jobs, dask=dask, parquet=parquet, progress=shown)
+            found = run_sweep(
+                file, out, jobs=jobs, dask=dask, parquet=parquet, force=force, progress=shown
+            )
         except BaseException:
             shown.say_what_is_kept(out)
             raise

@@ -111,6 +111,18 @@ class RunLog:
         line = {"event": event, "date": datetime.now(UTC).isoformat(), **more}
         self._append(json.dumps(line) + "\n")
 
+    def last_ended(self) -> dict[str, Any]:
+        """The start of the last sweep that came to its end, or nothing; damaged lines are none."""
+        start, ended = dict[str, Any](), dict[str, Any]()
+        for line in self._path.read_bytes().splitlines() if self._path.exists() else ():
+            with contextlib.suppress(ValueError):
+                entry = json.loads(line)
+                if entry.get("event") == "start":
+                    start = entry
+                elif entry.get("event") == "end":
+                    ended = start
+        return ended
+
     def _append(self, text: str) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(text)

@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,7 @@ def run_sweep(
     jobs: int | None = None,
     dask: str | None = None,
     parquet: bool = False,
+    force: bool = False,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> SweepResult:
     """Run every combination of parameters that a definition names, or go on with that.
@@ -129,6 +130,8 @@ def run_sweep(
         Address of a Dask scheduler, whose workers are asked instead.
     parquet : bool
         Write results.parquet in addition to results.csv; one that is there is always renewed.
+    force : bool
+        Replace results that another definition has left there.
     progress : callable, optional
         Called before the first point is run, and after each.
 
@@ -140,7 +143,8 @@ def run_sweep(
     Raises
     ------
     SweepError
-        If the definition is wrong, the folder is in use or has results that are not of a sweep,
+        If the definition is wrong, the folder is in use or has results that are not of a sweep or,
+        without `force`, of another file whose points are not among these,
         workers cannot be started or reached, or something that was asked for is not installed.
     EngineError
         If an engine of the sweep cannot run on this machine.
@@ -160,6 +164,9 @@ def run_sweep(
     grid = grid_of(definition) if isinstance(definition, Mapping) else read_grid(definition)
     num_jobs = _num_jobs(jobs, dask)
     _check_own(Path(out))
+    file = str(grid.folder / Path(grid.name).name) if isinstance(definition, str | Path) else None
+    if not force:
+        _check_same(Path(out), grid, file)
     # One that is there must not stay behind with other rows.
     parquet = parquet or (Path(out) / PARQUET).exists()
     if parquet:
@@ -169,7 +176,8 @@ def run_sweep(
     sources, warnings = sources_of(grid)
     with Store(Path(out)).opened() as store:
         log = RunLog(Path(out) / LOG)
-        log.add("start", definition=dict(grid.values), **_machine(), warnings=warnings)
+        given = {"file": file, "definition": dict(grid.values)}
+        log.add("start", **given, **_machine(), warnings=warnings)
         work = _Work(grid.points(), sources, store, log, progress)
         work.find_stored(num_cores() // num_jobs if dask is None else 1)
         work.run(num_jobs, dask)
@@ -317,6 +325,30 @@ def _check_own(folder: Path) -> None:
                 f"Folder of a sweep must have its {LOG} where it has a {name}: "
                 f"{str(folder / name)!r} is not of one, and would be replaced"
             )
+
+
+def _check_same(folder: Path, grid: Grid, file: str | None) -> None:
+    """Raise where results would be replaced by others: those of another file, or of no file."""
+    before = RunLog(folder / LOG).last_ended()
+    if before.get("file", file) == file:
+        return
+    defaults = {each.name: each.default for each in fields(Point)}
+    # What another file adds to is still there, and so are all results of a copy.
+    lost = any(
+        value not in grid.values.get(key, (defaults[key],))
+        for key, values in before["definition"].items()
+        for value in values
+    ) or any(
+        defaults[key] not in values
+        for key, values in grid.values.items()
+        if key not in before["definition"]
+    )
+    if lost:
+        of = " and not of ".join(each or "values in Python" for each in (before["file"], file))
+        raise SweepError(
+            f"Folder {str(folder)!r} must keep its results, which are of {of}: "
+            "another folder has room for these, or --force (in Python force) replaces them"
+        )
 
 
 def _machine() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from multitree import EngineError, SweepError, mesh, run_sweep, save_topology
 from multitree.host.evaluation import sweep
 from multitree.host.evaluation.point import COLUMNS, PointResult
 from tests.host.evaluation.workers import here
+from tests.refusals import refuses
 from tests.sim.test_native_build import gone
 
 SMALL = {
@@ -243,6 +244,35 @@ def test_results_of_anything_but_a_sweep_are_not_replaced(tmp_path, in_process, 
         run_sweep(SMALL, tmp_path)
     (path,) = tmp_path.iterdir()
     assert (path.name, path.read_text()) == (name, "of another program")
+
+
+def test_results_of_another_file_are_replaced_by_force_only(tmp_path, in_process):
+    out, small = tmp_path / "out", [f"{name}: {SMALL[name]}" for name in SMALL]
+    texts = {
+        "first.yaml": small,
+        "other.yaml": [*small[:3], "size: 4KiB"],
+        "seeds.yaml": [*small, "seed: 2"],
+        "more.yaml": [*small, "seed: [1, 2]"],
+    }
+    path = {name: tmp_path / name for name in texts}
+    for name, lines in texts.items():
+        path[name].write_text("\n".join(lines))
+    run_sweep(path["first.yaml"], out)
+    before = files(out)
+    for other, called in (
+        (path["other.yaml"], path["other.yaml"]),
+        (path["seeds.yaml"], path["seeds.yaml"]),
+        (SMALL | {"size": 4096}, "values in Python"),
+    ):
+        says = f"results, which are of {path['first.yaml']} and not of {called}: .* --force"
+        refuses(SweepError, says, run_sweep, other, out)
+    assert files(out) == before
+    # A file that has all of the points, and the same file with fewer, lose nothing unasked.
+    assert len(run_sweep(path["more.yaml"], out).rows) == 24
+    path["more.yaml"].write_text(path["other.yaml"].read_text())
+    assert len(run_sweep(path["more.yaml"], out).rows) == 4
+    assert len(run_sweep(path["first.yaml"], out).rows) == 12
+    assert len(run_sweep(path["other.yaml"], out, force=True).rows) == 4
 
 
 def test_an_emulation_has_the_cores_that_processes_leave_it(tmp_path, monkeypatch):
