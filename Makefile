@@ -98,7 +98,7 @@ formal: $(STAMPS)/formal # prove the properties of tests/formal, every parameter
 formal-mutants: $(STAMPS)/formal # seed a fault per property; each has to be caught
 	@$(BIN)/python -m tests.formal.run --mutants
 
-mutation: compiler $(STAMPS)/test # mutants of topology, nic and hw, each to be noticed; hours
+mutation: compiler $(STAMPS)/test $(STAMPS)/torch # mutants of hardware, models and backend, each to be noticed; hours
 	@$(BIN)/python bench/mutation.py
 
 docs: $(STAMPS)/docs $(STAMPS)/torch # the documentation as a site: build/docs/index.html

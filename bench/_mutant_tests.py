@@ -18,6 +18,9 @@ def tests_of(root: Path, module: str) -> list[str]:
     share are none. Of equals the one that imports the least is first.
     """
     folder, stem = Path(module).parent, Path(module).stem
+    if not module.endswith(".py"):
+        # C++, which this file of its folder compiles.
+        module = str(folder / "library.py")
     found = []
     for path in sorted((root / "tests").rglob("test_*.py")):
         test = str(path.relative_to(root))

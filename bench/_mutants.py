@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import io
+import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -27,6 +28,22 @@ _NAMES = {"min": "max", "any": "all", "minimum": "maximum", "argmin": "argmax", 
 _NAMES |= {new: old for old, new in _NAMES.items()}
 _SIMPLE = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break, ast.Delete)
 _WIDTHS = {"In", "Out", "Signal", "unsigned"}
+_NO_COMMENT = re.compile(rb"//.*|^#.*", re.M)
+# C++ as clang-format writes it: an operator of two operands has a blank on either side.
+_TEXT = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
+_TEXT |= {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "&": "|", "|": "&", "<<": ">>"}
+_TEXT |= {">>": "<<", "+=": "-=", "-=": "+=", "|=": "&=", "&=": "|="}
+_OPERATOR = re.compile(rb"(?<= )(?:%s)(?= )" % b"|".join(re.escape(op).encode() for op in _TEXT))
+_WORD = re.compile(rb"\btrue\b|\bfalse\b|(?<=std::)m(?:in|ax)\b|\+\+|--|!(?=[\w(])")
+_WORDS = {"true": "false", "false": "true", "min": "max", "max": "min"}
+_WORDS |= {"++": "--", "--": "++", "!": ""}
+_NUMBER = re.compile(rb"(?<![\w.])\d+(?![\w.])")
+_CONDITION = re.compile(rb"\b(?:if|while) \(")
+_PLACE = rb"[a-z]\w*(?:(?:\.|->)\w+|\[[^\]=]*\])*"
+_STATEMENT = re.compile(rb"(?<=[;{}):]\n) *(%s(?: [|&+-]?= [^;]*|\([^;]*\));)$" % _PLACE, re.M)
+_INSIDE = re.compile(
+    rb"\b(?:struct|class) (\w+)|(?<!else )\b(?!(?:if|for|while|switch)\b)(\w+)\([^;=]*\{"
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -64,13 +81,19 @@ def mutants_of(module: str, source: bytes) -> list[Mutant]:
     """Every mutant of a file with this path and content, in the order of its lines.
 
     Not changed are text, annotations, decorators and what only asserts, nor is a signal made wider.
+    What is not Python is C++, whose text is changed.
     """
     found: dict[tuple[str, int, str], Mutant] = {}
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    named = _without_comments(source, starts)
-    for function, start, end, text in _Finder(source, starts).edits(ast.parse(source)):
+    if module.endswith(".py"):
+        named = _without_comments(source, starts)
+        edits = _Finder(source, starts).edits(ast.parse(source))
+    else:
+        named = _NO_COMMENT.sub(lambda found: b" " * len(found[0]), source)
+        edits = _edits_of_text(named)
+    for function, start, end, text in edits:
         first = max(n for n, at in enumerate(starts) if at <= start)
         last = min(n for n, at in enumerate(starts) if at >= end)
         begin, stop = starts[first], starts[last]
@@ -100,6 +123,29 @@ def _without_comments(source: bytes, starts: list[int]) -> bytes:
             length = len(token.string.encode())
             found[begin : begin + length] = b" " * length
     return bytes(found)
+
+
+def _edits_of_text(source: bytes) -> Iterator[tuple[str, int, int, str]]:
+    """As `_Finder.edits`, of C++ without comments; each compiles, as long as it is laid out so."""
+    for start, end, text in _places_of_text(source):
+        around = [*_INSIDE.finditer(source[:start])]
+        names = [[found[group].decode() for found in around if found[group]] for group in (1, 2)]
+        yield ".".join(each[-1] for each in names if each), start, end, text
+
+
+def _places_of_text(source: bytes) -> Iterator[tuple[int, int, str]]:
+    for pattern, others in ((_OPERATOR, _TEXT), (_WORD, _WORDS)):
+        for found in pattern.finditer(source):
+            yield *found.span(), others[found[0].decode()]
+    for found in _NUMBER.finditer(source):
+        yield from ((*found.span(), text) for text in _other_constants(int(found[0])))
+    for found in _STATEMENT.finditer(source):
+        yield *found.span(1), ";"
+    for found in _CONDITION.finditer(source):
+        end = found.end()
+        while (test := source[found.end() : end]).count(b"(") >= test.count(b")"):
+            end += 1
+        yield found.end(), end - 1, f"!({test[:-1].decode()})"
 
 
 def sample(mutants: list[Mutant], count: int, seed: int) -> list[Mutant]:

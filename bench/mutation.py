@@ -25,9 +25,11 @@ from _mutants import Mutant, mutants_of, sample
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENTS = Path(__file__).with_name("mutation_equivalents.toml")
-ROOMS = ("topology", "nic", "hw")
+ROOMS = ("topology", "nic", "hw", "sim", "host/tensors", "host/torch")
+FILES = ("*.py", "exact/*.h", "exact/*.cpp")
 # Whose tests are made of the modules that there are.
 OF_ALL_MODULES = ("tests/test_house.py", "tests/test_doctests.py")
+UNCOMPILED = "failed while compiling the network"
 OUTCOMES = ("killed", "timed out", "equivalent", "survived")
 ROW = "{:<10}" + 6 * " {:>10}"
 EVERY_SECOND, STARTING_SECONDS = 36_000, 15
@@ -36,7 +38,7 @@ EVERY_SECOND, STARTING_SECONDS = 36_000, 15
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     mutants = list(_every_mutant(options.rooms))
-    explained = _explained(mutants)
+    explained = _explained(mutants, options.rooms)
     drawn = sample(mutants, options.count, options.seed)
     if options.only:
         drawn = [mutant for mutant in mutants if mutant.name in options.only]
@@ -74,11 +76,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _every_mutant(rooms: Sequence[str]) -> Iterator[Mutant]:
     for room in rooms:
-        for path in sorted((ROOT / room).rglob("*.py")):
+        for path in sorted(path for kind in FILES for path in (ROOT / room).rglob(kind)):
             yield from mutants_of(str(path.relative_to(ROOT)), path.read_bytes())
 
 
-def _explained(mutants: Sequence[Mutant]) -> dict[tuple[Any, ...], str]:
+def _explained(
+    mutants: Sequence[Mutant], rooms: Sequence[str] = ROOMS
+) -> dict[tuple[Any, ...], str]:
     """The reason why each known equivalent mutant is one; an error if there is no such mutant."""
     listed = tomllib.loads(EQUIVALENTS.read_text())["equivalent"]
     fields = ("module", "function", "old", "new", "nth")
@@ -86,9 +90,8 @@ def _explained(mutants: Sequence[Mutant]) -> dict[tuple[Any, ...], str]:
         tuple((each | {"nth": each.get("nth", 1)})[field] for field in fields): each["reason"]
         for each in listed
     }
-    rooms = {mutant.module.split("/")[0] for mutant in mutants}
     for key in reasons.keys() - {mutant.key for mutant in mutants}:
-        if key[0].split("/")[0] in rooms:
+        if key[0].startswith(tuple(f"{room}/" for room in rooms)):
             raise SystemExit(f"{EQUIVALENTS.name}: no mutant is {key}")
     return reasons
 
@@ -157,11 +160,15 @@ def _run_one(mutant: Mutant, copy: Copy, options: argparse.Namespace) -> dict[st
     if options.again:
         tests += [test for test in OF_ALL_MODULES if (copy.folder / test).is_file()]
     content = mutant.applied((copy.folder / mutant.module).read_bytes())
-    ast.parse(content)
+    is_python = mutant.module.endswith(".py")
+    if is_python:
+        ast.parse(content)
     outcome, last = PASSED, ""
     if tests:
         each = [[test] for test in tests]
         outcome, last = copy.test(each, options.seconds, mutant.module, content)
+    if not (is_python or outcome == PASSED) and UNCOMPILED in copy.output.read_text():
+        raise SystemExit(f"{mutant.name} must compile: {mutant.new}")
     if outcome == PASSED:
         files = [test.split("::")[0] for test in tests]
         begun = files[: files.index(last.split("::")[0]) + 1] if last else []

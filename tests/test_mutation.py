@@ -30,6 +30,19 @@ class Block:
 """
 
 
+TEXT = b"""#include "run.h"  // 1 + 1
+struct Block {
+    std::vector<int> held = {};
+    bool tick(int a, const Flit& b) {
+        // Not if (a) either.
+        if (a && !done(b)) left_ = 3;
+        queues_[a].push(b);
+        return std::min(a << 2, ++left_);
+    }
+};
+"""
+
+
 @pytest.fixture
 def mutants(monkeypatch):
     """The module, which other processes import, too."""
@@ -66,6 +79,22 @@ def test_every_operator_constant_condition_and_statement_is_changed_and_nothing_
         (16, "port = Signal(7)"),
         (17, "return all(a is b for a, b in zip(x, y, strict=True))"),
         (17, "return any(a is not b for a, b in zip(x, y, strict=True))"),
+    }
+
+
+def test_of_cpp_the_text_is_changed_where_it_compiles_whatever_the_change_is(mutants):
+    found = mutants.mutants_of("sim/exact/block.h", TEXT)
+    assert {each.function for each in found} == {"Block.tick"}
+    assert {(each.line, each.new) for each in found} == {
+        (6, "if (a || !done(b)) left_ = 3;"),
+        (6, "if (a && done(b)) left_ = 3;"),
+        (6, "if (!(a && !done(b))) left_ = 3;"),
+        *((6, f"if (a && !done(b)) left_ = {number};") for number in (2, 4)),
+        (7, ";"),
+        (8, "return std::max(a << 2, ++left_);"),
+        (8, "return std::min(a >> 2, ++left_);"),
+        (8, "return std::min(a << 2, --left_);"),
+        *((8, f"return std::min(a << {number}, ++left_);") for number in (1, 3)),
     }
 
 
@@ -109,6 +138,7 @@ def test_tests_of_a_module_are_those_of_its_room_that_import_it_the_nearest_firs
     # Through a file that tests share.
     first, *_ = tests_of(ROOT, "nic/receive/shared_receiver.py")
     assert first == "tests/nic/receive/test_shared_receiver.py"
+    assert tests_of(ROOT, "sim/exact/tracker.h")[0] == "tests/sim/exact/test_engine.py"
 
 
 SMALL = {

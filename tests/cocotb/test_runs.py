@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,16 @@ import pytest
 from multitree import build, ring, save_schedule
 from multitree.nic.driver.config import Config
 from multitree.sim.cocotb import runs, simulators
-from multitree.sim.cocotb.case import CASE_FILE, SCHEDULE_FILE, STALLS_VARIABLE, BenchCase, BenchTop
+from multitree.sim.cocotb.case import (
+    CASE_FILE,
+    LONG_CYCLES,
+    SCHEDULE_FILE,
+    STALLS,
+    STALLS_VARIABLE,
+    BenchCase,
+    BenchTop,
+    Stall,
+)
 from multitree.sim.cocotb.coverage import bench_bins
 from multitree.sim.cocotb.register_host import RegisterHost
 from multitree.sim.cocotb.runs import RunOptions, chosen_simulator, run_benches
@@ -184,6 +194,12 @@ def test_the_first_simulator_that_is_there_is_chosen(monkeypatch):
 def test_there_is_a_limit_for_each_simulator():
     assert set(runs.MOST_INTERFACES) == set(SIMULATORS)
     assert Path(runs.COVERAGE_FILE).suffix == ".json"
+
+
+def test_a_long_pause_begins_at_once():
+    stall = Stall(random.Random(1))
+    stall.choose(STALLS[3])
+    assert all(stall.held() for _ in range(LONG_CYCLES))
 
 
 class _Ended(RegisterHost):

@@ -107,6 +107,29 @@ def test_ordinary_cases_are_off_by_no_more_than_is_documented(percent, point):
     assert 100 * found.share <= percent, found
 
 
+PARTS = LinkModel(dependency="submessage")
+CLOSE = [
+    ("ring:2", LinkModel(), (0, 1, 40, 333), 0),
+    ("ring:2", PARTS, (0, 1, 40), 0),
+    ("ring:2", replace(PARTS, forward_flits=64), (0, 1, 40, 333), 1),
+    ("ring:4", LinkModel(), (0, 1, 40, 333), 0),
+    ("ring:4", replace(PARTS, flow_control="packet"), (0, 1), 0),
+    ("ring:4", replace(PARTS, forward_flits=64), (0, 1, 40, 333), 2),
+]
+
+
+@needs_exact
+@pytest.mark.every_set
+@pytest.mark.parametrize(("spec", "model", "chunks", "most_cycles"), CLOSE)
+def test_where_no_messages_meet_each_arrives_in_the_very_cycle_or_nearly(
+    spec, model, chunks, most_cycles
+):
+    schedule = build(parse_topology(spec), "ring")
+    for num_flits in (chunk * schedule.num_flows for chunk in chunks):
+        found, right = (engine(schedule, num_flits, model) for engine in (analytic, exact))
+        assert np.abs(found.arrived - right.arrived).max() <= most_cycles
+
+
 @needs_exact
 def test_classes_are_summed_up_and_all_with_them():
     found = [bench.Difference("random/a", "x", 100, -3), bench.Difference("random/b", "y", 50, 1)]

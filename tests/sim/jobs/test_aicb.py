@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from multitree.sim.jobs import aicb
 from multitree.sim.jobs.aicb import CSV_COLUMNS, read_aicb_csv, read_aicb_text
 from multitree.sim.jobs.job import Collective, JobError, LeftOut
 from multitree.sim.jobs.read import load_job
@@ -158,6 +159,13 @@ def test_a_malformed_text_is_refused_with_line_rule_and_value(read, number, old,
 @pytest.mark.every_set
 def test_a_malformed_csv_is_refused_with_line_rule_and_value(read, number, old, new, says):
     refuses(JobError, says, read, changed(CSV, number, old, new), ".csv")
+
+
+def test_a_csv_has_as_many_collectives_as_it_may_and_no_more(read, monkeypatch):
+    monkeypatch.setattr(aicb, "MOST_CSV_ROWS", 5)
+    assert len(read(CSV, ".csv").collectives) == 3  # and two in the setup
+    monkeypatch.setattr(aicb, "MOST_CSV_ROWS", 4)
+    refuses(JobError, "line 9: collectives must be at most 4", read, CSV, ".csv")
 
 
 PARTS = ("", "0", "1", "-", "\t", "\n", ",", "9" * 25, "NONE", "ALLREDUCE", "\0", "٤", "\x85", " 1")

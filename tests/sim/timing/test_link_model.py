@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from multitree import LinkModel, TopologyError, parse_topology, torus
+from multitree.sim.timing.link_model import MOST_MEMORY_CYCLES
 from tests.refusals import refuses
 from tests.topology.graphs import pair
 
@@ -144,8 +145,12 @@ def test_memory_cycles_are_a_read_the_addition_and_a_write(memory_cycles):
     assert model.dependency == "submessage"
 
 
-def test_memory_that_leaves_no_cycle_for_a_read_is_refused():
+def test_memory_that_leaves_no_cycle_for_a_read_or_takes_too_many_is_refused():
     refuses(ValueError, "Memory cycles must be at least 6, not 5", LinkModel().with_memory, 5)
+    most = MOST_MEMORY_CYCLES
+    assert LinkModel().with_memory(most).memory_read_cycles > most // 3
+    says = f"Memory cycles must be at most {most}, not {most + 1}"
+    refuses(ValueError, says, LinkModel().with_memory, most + 1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import os
 import random
 import socket
+import tempfile
 
 import pytest
 
@@ -30,6 +31,16 @@ def ranks():
     yield made
     for connection in connections:
         connection.close()
+
+
+def test_memory_is_a_file_that_no_killed_process_leaves_behind(monkeypatch):
+    for made_by in ("/memfd:multitree", tempfile.gettempdir()):
+        descriptor = memory._anonymous_file(3)
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        assert name.startswith(made_by) and name.endswith(" (deleted)")
+        assert os.fstat(descriptor).st_size == 3
+        os.close(descriptor)
+        monkeypatch.delattr(os, "memfd_create", raising=False)
 
 
 def test_messages_in_blocks_are_what_was_put_there_in_whatever_order_they_are_taken(ranks):
