@@ -178,7 +178,7 @@ class Runner(AbstractContextManager["Runner"]):
     def simulate(
         self, schedule: AnySchedule, size_bytes: int, data: Seeded | None = None
     ) -> tuple[WorkReport, Trace]:
-        """Verify a schedule and run it on made data, `size_bytes` per rank, a multiple of 4.
+        """Verify a schedule and run it on made data, `size_bytes` per rank, whole elements.
 
         One that is a tree, translated, is timed by the engine analytic, and written out for others.
         The report's `exact` says whether every rank's memory equals `execute` bit for bit. Raises

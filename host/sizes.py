@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from multitree.sim.timing.link_model import LinkModel
+from multitree.topology.collectives import DTYPES
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
@@ -18,10 +19,10 @@ _UNITS = {
 _MOST_DIGITS = 15
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, dtype: str = "float32") -> int:
     """Bytes of a size, plain or with kB to TB (powers of 1000) or KiB to TiB behind it.
 
-    ValueError if it is no positive multiple of 4 bytes, the size of an element.
+    ValueError if it is no positive multiple of an element's bytes.
     """
     if "," in text:
         raise ValueError(f"Size must be one, not a list, {text!r}")
@@ -32,19 +33,20 @@ def parse_size(text: str) -> int:
     if len(match[1]) > _MOST_DIGITS:
         raise ValueError(f"Size must have at most {_MOST_DIGITS} digits, not {len(match[1])}")
     size_bytes = int(match[1]) * _UNITS[match[2].lower()]
-    if size_bytes <= 0 or size_bytes % 4:
-        raise ValueError(f"Size must be a positive multiple of 4 bytes, not {text!r}")
+    element_bytes = DTYPES[dtype].itemsize
+    if size_bytes <= 0 or size_bytes % element_bytes:
+        raise ValueError(f"Size must be a positive multiple of {element_bytes} bytes, not {text!r}")
     return size_bytes
 
 
-def parse_sizes(text: str) -> list[int]:
+def parse_sizes(text: str, dtype: str = "float32") -> list[int]:
     """Read sizes with commas between them, each once in whatever unit; errors as `parse_size`.
 
     >>> parse_sizes("32KiB,1MB")
     [32768, 1000000]
     """
     texts = text.split(",")
-    sizes = [parse_size(each) for each in texts]
+    sizes = [parse_size(each, dtype) for each in texts]
     check_once("Sizes", sizes, texts)
     return sizes
 

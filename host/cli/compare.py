@@ -114,12 +114,12 @@ def compare(
 ) -> int:
     """Run several algorithms' all-reduces side by side, for each size."""
     check_format(json, csv)
-    sizes, topology = parse_sizes(size), network.network(spec)
+    data = Seeded(dtype, op, seed)
+    sizes, topology = parse_sizes(size, dtype), network.network(spec)
     names = [check_algorithm(name) for name in algorithms.split(",")]
     check_once("Algorithms", names, names)
     modes = {"dependency": dependency, "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)
-    data = Seeded(dtype, op, seed)
     with (
         Working(f"Comparing on {topology.name}") as work,
         Runner.timed(

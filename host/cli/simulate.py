@@ -89,10 +89,10 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     check_format(json, csv)
-    sizes, recorder = parse_sizes(size), _Recorder.of(tracing, size)
+    data = Seeded(dtype, op, seed)
+    sizes, recorder = parse_sizes(size, dtype), _Recorder.of(tracing, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)
-    data = Seeded(dtype, op, seed)
     given: dict[str, Any] = {"flow_control": flow_control, "lockstep": lockstep, **vars(data)}
     given |= vars(host) | {"memory_cycles": memory_cycles, "trace": recorder.file}
 

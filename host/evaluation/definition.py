@@ -17,6 +17,7 @@ from multitree.host.sizes import parse_size
 from multitree.host.work import OPS
 from multitree.nic.driver.config import LIMITS
 from multitree.sim.timing.link_model import problem_with
+from multitree.topology.collectives import DTYPES
 from multitree.topology.errors import ContentError, choice, integer, label, positive, shown
 from multitree.topology.file_io import naming, read_text
 
@@ -196,10 +197,19 @@ def _grid(name: str, folder: Path, entries: Mapping[str, Any], places: Places) -
     for key, given in entries.items():
         place = f"{places[key]}: {key}" if key in places else key
         values[swept_parameters()[key].key] = _checked(place, given, _CHECKS[key])
+    _check_whole_elements(values["size_bytes"], values.get("dtype", (Point.dtype,)))
     grid = Grid(name, folder, values)
     if grid.num_points > MAX_POINTS:
         raise ContentError(f"points must be at most {MAX_POINTS}, not {grid.num_points}")
     return grid
+
+
+def _check_whole_elements(sizes: Sequence[int], dtypes: Sequence[str]) -> None:
+    """Raise a ContentError unless every size has whole elements of every type."""
+    for dtype, size_bytes in product(dtypes, sizes):
+        if size_bytes % DTYPES[dtype].itemsize:
+            each = f"{DTYPES[dtype].itemsize} bytes with {dtype}"
+            raise ContentError(f"size must be a multiple of {each}, not {size_bytes}")
 
 
 def _checked(place: str, given: Any, check: Check) -> tuple[Any, ...]:
@@ -221,13 +231,10 @@ def _size(place: str, value: Any) -> int:
     size_bytes = value
     if isinstance(value, str):
         try:
-            size_bytes = parse_size(value)
+            size_bytes = parse_size(value, "bfloat16")
         except ValueError as error:
             raise ContentError(f"{place}: {error}") from None
-    size_bytes = integer(place, size_bytes, 4, _MOST_BYTES)
-    if size_bytes % 4:
-        raise ContentError(f"{place} must be a multiple of 4 bytes, not {size_bytes}")
-    return size_bytes
+    return integer(place, size_bytes, 2, _MOST_BYTES)
 
 
 def _op(place: str, value: Any) -> str:

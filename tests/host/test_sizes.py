@@ -53,6 +53,11 @@ def test_what_is_written_is_read_back(size_bytes):
     assert len(text) <= 7
 
 
+def test_elements_of_two_bytes_may_be_any_number():
+    assert parse_sizes("1022,2", "bfloat16") == [1022, 2]
+    refuses(ValueError, r"multiple of 2 bytes, not '1023'", parse_size, "1023", "bfloat16")
+
+
 def test_a_list_has_commas_and_no_empty_place():
     assert parse_sizes("32KiB, 1MB,4") == [32768, 1_000_000, 4]
     for text in ("", "4,", "4,,8", "4;8", "4,6"):

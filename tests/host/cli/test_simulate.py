@@ -120,6 +120,14 @@ def test_auto_runs_what_explain_puts_first_and_says_why(run):
     assert f"  chosen: {data['reason']}" in run.printed(line).splitlines()
 
 
+def test_a_command_takes_any_number_of_elements(run):
+    for line in ("simulate", "compare"):
+        line += " ring:4 --engine analytic --size 1022,2 --dtype"
+        sizes = run.json(f"{line} bfloat16")["sizes"]
+        assert [each["size_bytes"] for each in sizes] == [1022, 2]
+        assert "multiple of 4 bytes, not '1022'" in run.refused(f"{line} float32")
+
+
 def test_what_has_too_many_rows_is_timed_by_one_tree_on_every_way(run, monkeypatch):
     def figures(line):
         found = run.json(line)
