@@ -7,6 +7,8 @@ exclude_patterns = ["conf.py"]
 source_suffix = {".md": "markdown"}
 html_theme = "furo"
 html_title = "MultiTree"
+html_static_path = ["_static"]
+html_css_files = ["dark.css"]
 html_copy_source = False
 html_show_sourcelink = False
 

@@ -24,10 +24,11 @@ from multitree.host.evaluation.make import (
     FIGURES,
     Comparison,
     MadeFigure,
-    figure_named,
     make_figure,
 )
 from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
+from multitree.host.evaluation.sweep_figure import NAME as SWEEP
+from multitree.host.evaluation.sweep_figure import figure_of_sweep
 from multitree.host.sizes import parse_sizes
 
 __all__ = ["figure", "sweep"]
@@ -174,9 +175,15 @@ def figure(
     name: Annotated[
         str | None, typer.Argument(help="One of those that are listed without it.", metavar="NAME")
     ] = None,
+    results: Annotated[
+        Path | None, typer.Argument(help="Of the figure sweep: a sweep's folder.", metavar="DIR")
+    ] = None,
     out: Annotated[
         Path,
-        typer.Option(help="Folder for NAME.svg, NAME.csv and results so far.", metavar="DIR"),
+        typer.Option(
+            help="Folder for NAME.svg, NAME.csv and results so far, or a file .svg, .pdf or .png.",
+            metavar="PATH",
+        ),
     ] = FOLDER,
     engine: Annotated[
         str | None,
@@ -192,9 +199,24 @@ def figure(
         str | None,
         typer.Option(help="Others than the figure's, with commas between.", metavar="SPEC,..."),
     ] = None,
+    algorithms: Annotated[
+        str | None,
+        typer.Option(
+            help="Others than the figure's, auto too, perhaps in modes: multitree,ring/packet.",
+            metavar="NAMES",
+        ),
+    ] = None,
     size: Annotated[
         str | None,
         typer.Option(help="Others than the figure's: 32KiB,1MiB.", metavar="SIZE,..."),
+    ] = None,
+    x: Annotated[
+        str | None,
+        typer.Option(help="Of a sweep: what it is drawn over, a column.", metavar="COLUMN"),
+    ] = None,
+    y: Annotated[
+        str | None,
+        typer.Option(help="Of a sweep: what is drawn, by default the bandwidth.", metavar="COLUMN"),
     ] = None,
     jobs: int | None,
     limit_s: float,
@@ -207,26 +229,36 @@ def figure(
     """
     check_format(json, csv)
     check_range("limit_s", limit_s)
+    given = engine, networks, algorithms, size, jobs
+    of_sweep = results, x, y
     if name is None:
-        if any((engine, networks, size, jobs)) or rule != RULES[0] or out != FOLDER:
+        if any((*given, *of_sweep)) or rule != RULES[0] or out != FOLDER:
             raise ValueError("Options of a figure must come with the name of one")
         _list_figures(json, csv)
         return
-    figure_named(name)
-    check_folder(out)
-    limit = f", at most {limit_s:g} CPU s for each value (--limit-s)" if limit_s else ""
-    with Working(f"Figure {name}{limit}", lines=True) as work:
-        made = make_figure(
-            name,
-            out,
-            networks=networks.split(",") if networks else None,
-            sizes=parse_sizes(size) if size else None,
-            engine=engine,
-            rule=rule,
-            jobs=jobs,
-            limit_s=limit_s,
-            progress=lambda status: work.update(_figure_progress(status)),
-        )
+    check_folder(out.parent if out.suffix else out)
+    if name == SWEEP:
+        if results is None or any(given) or rule != RULES[0]:
+            raise ValueError("Figure sweep must have a sweep's folder, and no options of others")
+        made = figure_of_sweep(results, out, x, y)
+    elif any(of_sweep):
+        raise ValueError(f"A folder of results, x and y must come with the figure {SWEEP}")
+    else:
+        listed = [each.split(",") if each else None for each in (networks, algorithms)]
+        limit = f", at most {limit_s:g} CPU s for each value (--limit-s)" if limit_s else ""
+        with Working(f"Figure {name}{limit}", lines=True) as work:
+            made = make_figure(
+                name,
+                out,
+                networks=listed[0],
+                algorithms=listed[1] or (),
+                sizes=parse_sizes(size) if size else None,
+                engine=engine,
+                rule=rule,
+                jobs=jobs,
+                limit_s=limit_s,
+                progress=lambda status: work.update(_figure_progress(status)),
+            )
     if json:
         print_json(_figure_data(made))
     elif csv:
@@ -238,6 +270,7 @@ def figure(
 def _list_figures(as_json: bool, as_csv: bool) -> None:
     """Print what figures there are."""
     listed = [{"name": each.name, "summary": each.summary} for each in FIGURES.values()]
+    listed.append({"name": SWEEP, "summary": "Your own sweep: multitree figure sweep DIR."})
     if as_json:
         print_json({"figures": listed}, "figures")
     elif as_csv:

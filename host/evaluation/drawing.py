@@ -2,21 +2,34 @@
 
 import io
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from multitree.host.evaluation.figure import Figure, Value
+from multitree.host.evaluation.figure import BOUND, Figure, Value
 from multitree.host.sizes import format_size
 from multitree.topology.algorithms.registry import ALGORITHMS
 
-__all__ = ["can_draw", "svg_of"]
+__all__ = ["FORMATS", "can_draw", "picture_of"]
+
+FORMATS = ("svg", "pdf", "png")
+"""Of pictures, by the endings of their names."""
 
 _STYLE = {"svg.hashsalt": "multitree", "svg.fonttype": "none", "font.size": 9}
 _OTHERS = ("tab:blue", "tab:red", "tab:green", "tab:purple", "tab:orange", "black")
 _MARKERS = "ovs^DPX*<>phd8"
 _DASHES = ("-", "--", ":", "-.")
 _PANEL_INCHES = (5.4, 3.3)
+_BOUND_STYLE = {"color": "black", "linestyle": (0, (1, 1)), "marker": ""}
+_DOTS_PER_INCH = 150
+_CHARACTERS = 88  # of a line below a panel
+# Without a date, equal values give equal bytes.
+_WITHOUT_DATE: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+    "png": {},
+}
 
 
 def can_draw() -> bool:
@@ -24,8 +37,8 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def svg_of(figure: Figure, values: Sequence[Value]) -> bytes:
-    """A figure as SVG; equal values give equal bytes with one version of matplotlib."""
+def picture_of(figure: Figure, values: Sequence[Value], kind: str = "svg") -> bytes:
+    """A figure in one of `FORMATS`; equal values give equal bytes with one matplotlib."""
     import matplotlib
     from matplotlib.figure import Figure as Canvas
 
@@ -43,7 +56,7 @@ def svg_of(figure: Figure, values: Sequence[Value]) -> bytes:
             inside = [each for each in drawn if each.panel == panel]
             (_bars if figure.bars else _lines)(axes, figure, inside, styles)
             axes.set_title(panel)
-            _finish(axes, figure)
+            _finish(axes, figure, _left_out(each for each in values if each.panel == panel))
         for axes in grid.flat[len(panels) :]:
             axes.set_visible(False)
         canvas.suptitle(figure.title)
@@ -55,15 +68,28 @@ def svg_of(figure: Figure, values: Sequence[Value]) -> bytes:
         labels = [*handles]
         canvas.legend([*handles.values()], labels, loc="outside lower center", ncols=4)
         file = io.BytesIO()
-        canvas.savefig(file, format="svg", metadata={"Date": None})
+        canvas.savefig(file, format=kind, metadata=_WITHOUT_DATE[kind], dpi=_DOTS_PER_INCH)
     return file.getvalue()
 
 
-def _finish(axes: Any, figure: Figure) -> None:
-    """Labels, grid and ticks."""
+def _left_out(values: Iterable[Value]) -> str:
+    """The series of a panel that have no value, or not all."""
+    without: dict[str, list[bool]] = {}
+    for each in values:
+        without.setdefault(each.series, []).append(each.y is None)
+    names = [
+        name if all(missing) else f"{name} ({sum(missing)} of {len(missing)})"
+        for name, missing in without.items()
+        if any(missing)
+    ]
+    return textwrap.fill(f"no value: {', '.join(names)}", _CHARACTERS) if names else ""
+
+
+def _finish(axes: Any, figure: Figure, left_out: str) -> None:
+    """Labels, grid and ticks, and below what has no value."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    axes.set(xlabel=figure.x.label, ylabel=figure.y.label)
+    axes.set(xlabel="\n".join(filter(None, (figure.x.label, left_out))), ylabel=figure.y.label)
     axes.grid(alpha=0.3, axis="y" if figure.bars else "both")
     axes.xaxis.set_minor_locator(NullLocator())
     if figure.y.scale == "log":
@@ -80,7 +106,8 @@ def _styles(values: Sequence[Value]) -> dict[str, dict[str, Any]]:
     algorithms = {each.series: each.algorithm for each in values if each.algorithm}
     series = list(dict.fromkeys(each.series for each in values))
     by_algorithm = len(set(algorithms.values())) > 1
-    styles, used = {}, dict[str, int]()
+    styles: dict[str, dict[str, Any]] = {}
+    used: dict[str, int] = {}
     for index, name in enumerate(series):
         algorithm = algorithms.get(name)
         colour = _OTHERS[index % len(_OTHERS)]
@@ -90,6 +117,8 @@ def _styles(values: Sequence[Value]) -> dict[str, dict[str, Any]]:
         used[colour] += 1
         marker = _MARKERS[index % len(_MARKERS)]
         styles[name] = {"color": colour, "linestyle": dash, "marker": marker}
+        if name == BOUND:
+            styles[name] = _BOUND_STYLE
     return styles
 
 

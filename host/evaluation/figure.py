@@ -6,10 +6,24 @@ from dataclasses import dataclass
 from multitree.host.evaluation.point import Point, PointResult
 from multitree.host.report_keys import keys_of
 
-__all__ = ["COLUMNS", "RULES", "Axis", "Figure", "FigureError", "Request", "RunPoints", "Value"]
+__all__ = [
+    "BOUND",
+    "COLUMNS",
+    "RULES",
+    "Axis",
+    "Figure",
+    "FigureError",
+    "Request",
+    "RunPoints",
+    "Value",
+]
 
 RULES = ("ours", "published")
 """How cycles are counted: as they are, or as in the paper, see `host.evaluation.schemes`."""
+
+
+BOUND = "bound: no schedule is faster"
+"""Series of what nothing can beat."""
 
 
 class FigureError(ValueError):
@@ -24,6 +38,7 @@ class Request:
     sizes: tuple[int, ...]  # bytes of one rank's buffer
     engine: str  # one with a clock
     rule: str  # one of `RULES`
+    algorithms: tuple[str, ...] = ()  # as of `schemes_of`; empty for those of the figure
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,7 @@ class Figure:
     networks: tuple[str, ...]  # specs, unless others are asked for
     sizes: tuple[int, ...] = ()  # bytes of one rank's buffer; empty where there is no choice
     subjects: tuple[str, ...] = ()  # series that are compared with all others
+    own_schemes: bool = False  # whether its algorithms are a part of it
     bars: bool = False  # drawn in the place of lines
     engines: tuple[str, ...] = ("analytic", "exact", "rtl")  # the usual one first
     no_published_rule: str | None = None  # why it cannot count as the paper does

@@ -2,15 +2,15 @@
 
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean
 
 from multitree.host.engines import check_runs_here
-from multitree.host.evaluation.drawing import can_draw, svg_of
+from multitree.host.evaluation.drawing import FORMATS, can_draw, picture_of
 from multitree.host.evaluation.figure import COLUMNS, RULES, Figure, FigureError, Request, Value
 from multitree.host.evaluation.point import Point, PointResult
-from multitree.host.evaluation.schemes import PUBLISHED_NOTES
+from multitree.host.evaluation.schemes import PUBLISHED_NOTES, schemes_of
 from multitree.host.evaluation.sensitivity import SENSITIVITY
 from multitree.host.evaluation.size_figures import (
     BANDWIDTH,
@@ -24,7 +24,7 @@ from multitree.host.evaluation.sweep import SweepStatus, run_points
 from multitree.host.evaluation.training import TRAINING, TRAINING_OVERLAP
 from multitree.host.report_keys import write_csv
 from multitree.topology.file_io import write_files
-from multitree.topology.specs import parse_topology
+from multitree.topology.specs import names_file, parse_topology
 
 __all__ = [
     "FIGURES",
@@ -35,6 +35,7 @@ __all__ = [
     "figure_named",
     "make_figure",
     "rtl_agreement",
+    "write_figure",
 ]
 
 FIGURES: dict[str, Figure] = {
@@ -142,36 +143,70 @@ def make_figure(
     sizes: Sequence[int] | None = None,
     engine: str | None = None,
     rule: str = "ours",
+    algorithms: Sequence[str] = (),
     jobs: int | None = None,
     limit_s: float = 0,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> MadeFigure:
     """Find the values of a figure, and write NAME.csv and NAME.svg to a folder, which is made.
 
+    Where `out` ends in .svg, .pdf or .png it is the picture's file, and the CSV is next to it.
     Results are stored there and not run again; what takes longer than `limit_s` CPU seconds has
-    none. The rule is "ours" or "published". FigureError if
-    the figure is unknown or cannot be made so; other errors are of engines, networks and files.
+    none. The rule is "ours" or "published". FigureError if the figure is unknown or cannot be made
+    so; other errors are of engines, networks and files.
     """
     figure = figure_named(name)
-    request = _request(figure, networks, sizes, engine, rule)
+    request = _request(figure, networks, sizes, engine, rule, algorithms)
+    folder, *_ = _place_of(out, name)
     for spec in request.networks:
         parse_topology(spec)
     check_runs_here(request.engine, next_down="analytic")
 
     def run(points: Sequence[Point]) -> list[PointResult]:
-        store = Path(out) / STORE
+        store = folder / STORE
         return run_points(points, store, jobs=jobs, limit_s=limit_s, progress=progress)
 
-    values = figure.values(request, run)
-    contents: dict[str, str | bytes] = {f"{name}.csv": _csv_text(values)}
-    notes = [*figure.notes, *(PUBLISHED_NOTES if rule == "published" else ())]
+    if request.algorithms:
+        figure = replace(figure, subjects=request.algorithms[:1])
+    return write_figure(figure, request, figure.values(request, run), out)
+
+
+def _place_of(out: str | Path, name: str) -> tuple[Path, str, str]:
+    """Folder, name without an ending, and format of a picture."""
+    path = Path(out)
+    kind = path.suffix.lower().removeprefix(".")
+    return (path.parent, path.stem, kind) if kind in FORMATS else (path, name, FORMATS[0])
+
+
+def _named(values: Sequence[Value], networks: Sequence[str]) -> list[Value]:
+    """Values whose panels and series have the names of networks, not the paths of their files."""
+    names = {spec: Path(spec).name for spec in networks if names_file(spec)}
+    if len(set(names.values())) < len(names):
+        return [*values]
+    found = []
+    for each in values:
+        panel, series = each.panel, each.series
+        for spec, name in names.items():
+            panel, series = panel.replace(spec, name), series.replace(spec, name)
+        found.append(replace(each, panel=panel, series=series))
+    return found
+
+
+def write_figure(
+    figure: Figure, request: Request, values: Sequence[Value], out: str | Path
+) -> MadeFigure:
+    """Write the picture and the CSV of a figure's values; `out` as of `make_figure`."""
+    folder, stem, kind = _place_of(out, figure.name)
+    values = _named(values, request.networks)
+    contents: dict[str, str | bytes] = {f"{stem}.csv": _csv_text(values)}
+    notes = [*figure.notes, *(PUBLISHED_NOTES if request.rule == "published" else ())]
     if can_draw():
-        contents = {f"{name}.svg": svg_of(figure, values), **contents}
+        contents = {f"{stem}.{kind}": picture_of(figure, values, kind), **contents}
     else:
         notes.append(NO_PICTURE)
     notes += _problems(values)
     comparisons = compared(figure, values)
-    files = tuple(write_files(out, contents))
+    files = tuple(write_files(folder, contents))
     return MadeFigure(
         figure, request, values, comparisons, *rtl_agreement(values), files, tuple(notes)
     )
@@ -183,6 +218,7 @@ def _request(
     sizes: Sequence[int] | None,
     engine: str | None,
     rule: str,
+    algorithms: Sequence[str],
 ) -> Request:
     """What is asked of a figure, checked."""
     if rule not in RULES:
@@ -195,7 +231,9 @@ def _request(
     if engine not in figure.engines:
         known = " or ".join(figure.engines)
         raise FigureError(f"Engine of {figure.name} must be {known}, not {engine!r}")
-    for what, given in (("Networks", networks), ("Sizes", sizes)):
+    if algorithms and figure.own_schemes:
+        raise FigureError(f"Algorithms of {figure.name} must be its own, not others")
+    for what, given in (("Networks", networks), ("Sizes", sizes), ("Algorithms", algorithms)):
         if given is not None and len(set(given)) < len(given):
             raise FigureError(f"{what} must come once each, not twice: {list(given)}")
     if sizes and not figure.sizes:
@@ -205,7 +243,9 @@ def _request(
         # Their time grows with the buffer, unlike that of the analytic engine.
         usual = tuple(size for size in usual if size <= _MOST_EXACT_BYTES)
     chosen = tuple(networks or figure.networks)
-    return Request(chosen, tuple(sizes or usual), engine, rule)
+    request = Request(chosen, tuple(sizes or usual), engine, rule, tuple(algorithms))
+    schemes_of(request, ())  # checks them before any work
+    return request
 
 
 def _csv_text(values: Sequence[Value]) -> str:

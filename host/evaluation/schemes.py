@@ -1,16 +1,20 @@
 """Algorithms in their modes, and how figures count their cycles."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from multitree.host.evaluation.figure import Request
+from multitree.host.evaluation.figure import FigureError, Request
 from multitree.host.evaluation.point import Point, PointResult
+from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.analytic.engine import analytic
+from multitree.sim.choice import AUTO
 from multitree.sim.timing.inputs import shares_links
 from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.algorithms.build import build
+from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.arrays import largest_group
 from multitree.topology.collectives import Op
 from multitree.topology.errors import ScheduleError
@@ -35,6 +39,7 @@ __all__ = [
     "published_cycles",
     "reduction_cycles",
     "schedule_of",
+    "schemes_of",
 ]
 
 _KEPT = 8
@@ -86,6 +91,31 @@ MULTITREE_PACKETS = Scheme("MultiTree, packets", "multitree", flow_control="pack
 MULTITREE = Scheme("MultiTree, messages", "multitree")
 PAPER = (RING, DOUBLE_TREE, RING_2D, HDRM, MULTITREE_PACKETS, MULTITREE)
 """Those of the paper; baselines in packets, as there."""
+
+
+def schemes_of(request: Request, usual: Sequence[Scheme]) -> Sequence[Scheme]:
+    """The schemes that are asked for, or the usual ones of a figure.
+
+    An algorithm is in messages, whole chunk by whole chunk, unless modes follow its name:
+    "ring/packet", "multitree/submessage". FigureError if there is no such algorithm or mode.
+    """
+    return [_scheme(name) for name in request.algorithms] or usual
+
+
+def _scheme(text: str) -> Scheme:
+    algorithm, *modes = text.split("/")
+    if algorithm not in (*ALGORITHMS, AUTO):
+        known = ", ".join((*ALGORITHMS, AUTO))
+        raise FigureError(f"Algorithms must be of {known}, not {algorithm!r}")
+    given: dict[str, str] = {}
+    for mode in modes:
+        for what, known_modes in (("dependency", DEPENDENCIES), ("flow_control", FLOW_CONTROLS)):
+            if mode in known_modes:
+                given[what] = mode
+    if len(given) < len(modes):
+        known = ", ".join((*DEPENDENCIES, *FLOW_CONTROLS))
+        raise FigureError(f"Modes of {algorithm} must be one each of {known}, not {text!r}")
+    return Scheme(text, algorithm, **given)
 
 
 _LOCKSTEP = "multitree"

@@ -183,6 +183,7 @@ SENSITIVITY = Figure(
     ("torus:8x8",),
     (32 << 10, 1 << 20),
     subjects=("multitree",),
+    own_schemes=True,
     engines=("analytic", "exact"),
     no_published_rule="it is over our cycles as usual",
     notes=NOTES,

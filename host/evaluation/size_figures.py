@@ -1,5 +1,6 @@
 """Figures over size and over the number of ranks."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,8 +18,9 @@ from multitree.host.evaluation.schemes import (
     Scheme,
     point_of,
     schedule_of,
+    schemes_of,
 )
-from multitree.host.evaluation.timed import Timed, Wanted, timed, value_of
+from multitree.host.evaluation.timed import Timed, Wanted, bounds_of, timed, value_of
 from multitree.nic.driver.formats import flow_format, row_format
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes
@@ -48,7 +50,7 @@ def _bandwidth(request: Request, run: RunPoints) -> list[Value]:
     wanted = [
         Wanted(spec, scheme.name, size, point_of(request, scheme, spec, size))
         for spec in request.networks
-        for scheme in PAPER
+        for scheme in schemes_of(request, PAPER)
         if not scheme.lacks_packets_on(spec)
         for size in request.sizes
     ]
@@ -57,7 +59,7 @@ def _bandwidth(request: Request, run: RunPoints) -> list[Value]:
     def per_second(each: Timed) -> float | None:
         return each.wanted.point.size_bytes / each.time_us / 1000 * unit if each.time_us else None
 
-    return [value_of(each, per_second) for each in timed(request, run, wanted)]
+    return _with_bounds(timed(request, run, wanted), per_second)
 
 
 def _packets(request: Request, run: RunPoints) -> list[Value]:
@@ -87,7 +89,7 @@ def _more(each: Timed, base_cycles: int) -> float:
 
 def _baselines(request: Request, run: RunPoints) -> list[Value]:
     """Every algorithm in the same mode: whole chunks in messages, the same buffers."""
-    schemes = [Scheme(name, name) for name in ALGORITHMS]
+    schemes = schemes_of(request, [Scheme(name, name) for name in ALGORITHMS])
     wanted = [
         Wanted(spec, scheme.name, size, point_of(request, scheme, spec, size))
         for spec in request.networks
@@ -99,7 +101,11 @@ def _baselines(request: Request, run: RunPoints) -> list[Value]:
         assert each.cycles is not None, "asked for only where there are cycles"
         return each.cycles / each.bound_cycles if each.bound_cycles else None
 
-    return [value_of(each, over_bound) for each in timed(request, run, wanted)]
+    return _with_bounds(timed(request, run, wanted), over_bound)
+
+
+def _with_bounds(found: Sequence[Timed], y: Callable[[Timed], float | None]) -> list[Value]:
+    return [value_of(each, y) for each in found] + bounds_of(found, y)
 
 
 _SIZE = Axis("buffer of one rank", "sizes")
@@ -124,6 +130,7 @@ PACKETS = Figure(
     _packets,
     DIRECT,
     PAPER_SIZES,
+    own_schemes=True,
     notes=(NO_PACKETS, "A head per 16 flits costs at most 6.25 %"),
 )
 BASELINES = Figure(
@@ -147,12 +154,12 @@ SCHEMES = (RING, RING_2D, BIDIRECTIONAL_RING_2D, MULTITREE_PACKETS, MULTITREE)
 
 
 def _scaling(request: Request, run: RunPoints, *, weak: bool) -> list[Value]:
-    """Time over that of the ring on the first network."""
+    """Time over that of the ring, or the first algorithm, on the first network."""
     ranks = {spec: parse_topology(spec).num_ranks for spec in request.networks}
     sizes = {spec: WEAK_BYTES_PER_RANK * ranks[spec] if weak else STRONG_BYTES for spec in ranks}
     wanted = [
         Wanted("", scheme.name, ranks[spec], point_of(request, scheme, spec, sizes[spec]))
-        for scheme in SCHEMES
+        for scheme in schemes_of(request, SCHEMES)
         for spec in request.networks
     ]
     found = [_in_packets(each) for each in timed(request, run, wanted)]
@@ -161,7 +168,7 @@ def _scaling(request: Request, run: RunPoints, *, weak: bool) -> list[Value]:
     def over_first_ring(each: Timed) -> float | None:
         return each.cycles / base if base and each.cycles else None
 
-    return [value_of(each, over_first_ring) for each in found]
+    return _with_bounds(found, over_first_ring)
 
 
 def _in_packets(each: Timed) -> Timed:
@@ -177,7 +184,7 @@ WEAK_SCALING = Figure(
     "Weak scaling on tori, 98 304 float32 per rank",
     "Figure 10: time over ranks, a buffer that grows with them, on tori.",
     Axis("ranks"),
-    Axis("time over the ring's on the first network", "log"),
+    Axis("time over the first series' on the first network", "log"),
     partial(_scaling, weak=True),
     TORI,
     subjects=(MULTITREE.name,),
@@ -187,7 +194,7 @@ STRONG_SCALING = Figure(
     "Strong scaling on tori, 32 MiB",
     "Time over ranks, the same 32 MiB on all, on tori.",
     Axis("ranks"),
-    Axis("time over the ring's on the first network"),
+    Axis("time over the first series' on the first network"),
     partial(_scaling, weak=False),
     TORI,
     subjects=(MULTITREE.name,),
@@ -244,6 +251,7 @@ TABLE_SIZE = Figure(
     Axis("bytes", "log"),
     _table_size,
     TORI,
+    own_schemes=True,
     engines=("analytic",),
     no_published_rule="tables have no cycles",
 )

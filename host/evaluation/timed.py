@@ -1,16 +1,17 @@
 """Values of figures: points that are run or that the RTL has measured."""
 
 import csv
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from multitree.host.evaluation.figure import Request, RunPoints, Value
+from multitree.host.evaluation.figure import BOUND, Request, RunPoints, Value
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.schemes import counted_cycles
 
-__all__ = ["RTL_POINTS", "Timed", "Wanted", "rtl_cycles_of", "timed", "value_of"]
+__all__ = ["RTL_POINTS", "Timed", "Wanted", "bounds_of", "rtl_cycles_of", "timed", "value_of"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,19 @@ def value_of(each: Timed, y: Callable[[Timed], float | None]) -> Value:
         rtl_cycles=each.rtl_cycles,
         problem=each.problem,
     )
+
+
+def bounds_of(found: Sequence[Timed], y: Callable[[Timed], float | None]) -> list[Value]:
+    """The bound at each x of each panel, as a value is of cycles."""
+    bounds: dict[tuple[str, int | float | str], Value] = {}
+    for each in found:
+        if each.bound_cycles is not None:
+            cycles, point = math.ceil(each.bound_cycles), each.wanted.point
+            least = replace(each, cycles=cycles, time_us=point.link_model().microseconds(cycles))
+            panel, x = each.wanted.panel, each.wanted.x
+            bound = Value(panel, BOUND, x, y(least), topology=point.topology)
+            bounds.setdefault((panel, x), replace(bound, size_bytes=point.size_bytes))
+    return [*bounds.values()]
 
 
 RTL_POINTS = Path(__file__).with_name("rtl_points.csv")

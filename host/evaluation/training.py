@@ -127,6 +127,7 @@ _BASE = Figure(
     ("torus:8x8",),
     subjects=(MULTITREE.name,),
     bars=True,
+    own_schemes=True,
     engines=("analytic",),
     notes=NOTES,
 )

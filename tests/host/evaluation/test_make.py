@@ -1,20 +1,23 @@
 """Figures: values are what points of sweeps say, files are the same bytes."""
 
 import csv
+import math
 from dataclasses import replace
 
 import pytest
 
 from multitree import LinkModel, build, parse_topology
 from multitree.host.evaluation import make, sweep
-from multitree.host.evaluation.figure import COLUMNS, FigureError
+from multitree.host.evaluation.figure import BOUND, COLUMNS, FigureError
 from multitree.host.evaluation.make import FIGURES, make_figure
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import run_point
 from multitree.host.evaluation.sources import Source
 from multitree.host.evaluation.timed import rtl_cycles_of
+from multitree.host.report import bound_of
 from multitree.sim.timing.offload import Host
 from tests.benches import bench_module
+from tests.host.cli.commands import GRAPH
 from tests.host.evaluation.workers import here
 
 TORUS, FEW = ["torus:4x4"], [32768, 1 << 20]
@@ -109,7 +112,11 @@ def test_scaling_is_over_the_ring_on_the_first_network(tmp_path):
     assert sizes == {"torus:2x2": 4 * 98304 * 4, "torus:3x3": 9 * 98304 * 4}
     assert weak.values[0].y == 1.0 and weak.values[0].series == "ring"
     for each in weak.values:
-        assert each.y is None or each.y == each.cycles / weak.values[0].cycles
+        if each.series == BOUND:
+            bound = bound_of(parse_topology(each.topology), each.size_bytes, LinkModel())
+            assert each.y == math.ceil(bound) / weak.values[0].cycles
+        else:
+            assert each.y is None or each.y == each.cycles / weak.values[0].cycles
     timed = make_figure("weak-scaling", tmp_path, networks=tori, rule="published")
     tree = [each for each in timed.values if each.series == "MultiTree, messages"]
     assert [each.lockstep for each in tree] == [True, True]
@@ -119,8 +126,9 @@ def test_scaling_is_over_the_ring_on_the_first_network(tmp_path):
 
 def test_baselines_have_every_algorithm_or_say_why_not(tmp_path):
     made = make_figure("baselines", tmp_path, networks=["mesh:3x3"], sizes=[4096])
-    assert {each.flow_control for each in made.values} == {"message"}
     by_name = {each.series: each for each in made.values}
+    assert by_name.pop(BOUND).y == 1.0
+    assert {each.flow_control for each in by_name.values()} == {"message"}
     assert by_name["tto"].cycles == ran("tto", 4096, spec="mesh:3x3")
     assert "torus" in by_name["swing"].problem and by_name["swing"].y is None
     assert all((each.y is None) == (each.problem is not None) for each in made.values)
@@ -174,6 +182,28 @@ def test_the_csv_has_the_values_and_files_are_the_same_bytes(tmp_path):
     assert [int(row["cycles"]) for row in rows] == [each.cycles for each in made.values]
 
 
+def test_the_ending_chooses_the_format_and_algorithms_their_modes(tmp_path):
+    names = ["auto", "ring/packet", "multitree/submessage", "swing"]
+    file = tmp_path / "mine.graphml"
+    graph = GRAPH.replace('<data key="k">red</data>', "")
+    file.write_text(graph.replace("capacity", "bandwidth_gbytes_per_s"))
+    options = {"networks": [str(file)], "sizes": [4096], "algorithms": names}
+    for kind, begin in (("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")):
+        made = make_figure("bandwidth", tmp_path / f"out.{kind}", **options)
+        assert [path.name for path in made.files] == [f"out.{kind}", "out.csv"]
+        assert made.files[0].read_bytes().startswith(begin)
+    text = made.files[0].read_text()
+    # The panel has the file's name, and says what could not run; the bound is a line.
+    assert ">mine.graphml<" in text and str(tmp_path) not in text
+    assert ">no value: swing<" in text and BOUND in text
+    by_series = {each.series: each for each in made.values}
+    assert [*by_series] == [*names, BOUND]
+    assert by_series["ring/packet"].flow_control == "packet"
+    assert by_series["multitree/submessage"].dependency == "submessage"
+    assert {each.series for each in made.comparisons} == {"auto"}
+    assert all(each.y <= by_series[BOUND].y for each in made.values if each.y)
+
+
 def test_without_matplotlib_there_is_the_csv_and_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(make, "can_draw", lambda: False)
     made = make_figure("table-size", tmp_path, networks=TORUS)
@@ -208,6 +238,10 @@ def test_points_of_the_rtl_are_those_of_the_book_and_marked(tmp_path):
         ("packets", {"sizes": [4096, 4096]}, r"Sizes must come once each, not twice: \[4096, 4096"),
         ("packets", {"networks": ["dgx2", "dgx2"]}, "Networks must come once each, not twice"),
         ("weak-scaling", {"sizes": [4096]}, "Sizes of weak-scaling must be its own"),
+        ("training", {"algorithms": ["ring"]}, "Algorithms of training must be its own"),
+        ("bandwidth", {"algorithms": ["rnig"]}, "Algorithms must be of multitree, .*not 'rnig'"),
+        ("bandwidth", {"algorithms": ["ring/fast"]}, "Modes of ring must be .*, not 'ring/fast'"),
+        ("bandwidth", {"algorithms": ["ring", "ring"]}, "Algorithms must come once each"),
     ],
 )
 def test_what_cannot_be_made_is_refused(tmp_path, name, more, says):
