@@ -13,7 +13,7 @@ from typing import Any
 
 from _figures import Book, read
 
-from multitree.host.evaluation.timed import RTL_POINTS
+from multitree.host.evaluation.schemes import RTL_POINTS
 from multitree.host.report_keys import write_csv
 
 COLUMNS = ("topology", "algorithm", "dependency", "flow_control", "size_bytes", "cycles")

@@ -8,7 +8,7 @@ from multitree.host.report_keys import Key, key_table
 
 __all__ = ["SEVERAL_SIZES", "json_schema", "meaning_of", "python_type_of"]
 
-VERSION = "1.4"
+VERSION = "1.5"
 """Of the JSON Schema: a key that is added raises the second number."""
 SEVERAL_SIZES = ("simulate", "compare", "explain")
 """Commands that also print a list of their object, one per size, as the key sizes."""

@@ -1,5 +1,7 @@
 """The command simulate: when it happens, and whether the data come out right."""
 
+import io
+import json as json_module
 import re
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from multitree.host.cli.output import (
 )
 from multitree.host.cli.process import FAILED
 from multitree.host.report import WorkReport
+from multitree.host.report_keys import keys_of, record, write_csv
 from multitree.host.runner import Runner, Seeded
 from multitree.host.sizes import cost_model_for, format_size, parse_sizes
 from multitree.host.view.trace_events import SUFFIXES, TraceEvents, write_trace_events
@@ -36,6 +39,7 @@ from multitree.sim.emulator.verilator import WAVEFORMS, Waveform
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.trace import Trace
 from multitree.topology.checks.implicit import AnySchedule, written_out
+from multitree.topology.file_io import write_file
 
 __all__ = ["built_for", "simulate"]
 
@@ -60,6 +64,60 @@ class TraceOptions:
     ] = False
 
 
+LINK_FILES = (".csv", ".json")
+LinksOption = Annotated[
+    Path | None,
+    typer.Option(help="Write what each link carried, .csv or .json.", metavar="FILE"),
+]
+
+
+class _LinkFile:
+    """What each link carried in all runs, for the file of `--links`, if there is one."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._rows = path, list[dict[str, Any]]()
+        if path is not None:
+            if path.suffix not in LINK_FILES:
+                raise ValueError(f"Links must end in {' or '.join(LINK_FILES)}, not {str(path)!r}")
+            check_writable(path)
+
+    @property
+    def name(self) -> str | None:
+        """The file's path in reports."""
+        return None if self._path is None else str(self._path)
+
+    def add(self, trace: Trace, report: WorkReport, model: LinkModel) -> None:
+        """Note a run's links, with the names of their ends."""
+        topology, cycles = trace.schedule.topology, max(trace.cycles, 1)
+        names = topology.names or [*map(str, range(topology.num_nodes))]
+        intervals = model.cycles_per_flit(topology).tolist()
+        of_run = {name: getattr(report, name) for name in ("size_bytes", "algorithm", "engine")}
+        for link, (src, dst) in enumerate(topology.links.tolist() if self._path else ()):
+            flits = int(trace.link_flits[link])
+            ends = {"link": link, "src": src, "src_name": names[src], "dst": dst}
+            about = {
+                "dst_name": names[dst],
+                "bandwidth_gbytes_per_s": float(topology.bandwidth_gbytes_per_s[link]),
+                "latency_ns": float(topology.latency_ns[link]),
+                "payload_flits": flits,
+                "utilization": flits / cycles,
+                "busy": flits * intervals[link] / cycles,
+            }
+            self._rows.append(record("simulate.links", of_run | ends | about))
+
+    def write(self) -> None:
+        """Write all rows as the file's ending says."""
+        if self._path is None:
+            return
+        text = io.StringIO()
+        if self._path.suffix == ".json":
+            json_module.dump({"links": self._rows}, text, indent=2, allow_nan=False)
+            text.write("\n")
+        else:
+            write_csv(keys_of("simulate.links"), self._rows, text)
+        write_file(self._path, text.getvalue())
+
+
 @with_options
 def simulate(
     *,
@@ -78,6 +136,7 @@ def simulate(
     seed: int,
     memory_cycles: int,
     tracing: TraceOptions,
+    links: LinksOption = None,
     backdoor: Annotated[
         bool, typer.Option("--backdoor", help="Tables are loaded without the bus (rtl).")
     ] = False,
@@ -89,12 +148,13 @@ def simulate(
     The engine rtl carries data: every rank's memory is compared with the definition, bit for bit.
     """
     check_format(json, csv)
-    data = Seeded(dtype, op, seed)
+    data, used = Seeded(dtype, op, seed), _LinkFile(links)
     sizes, recorder = parse_sizes(size, dtype), _Recorder.of(tracing, size)
     modes = {"dependency": dependency or "chunk", "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)
     given: dict[str, Any] = {"flow_control": flow_control, "lockstep": lockstep, **vars(data)}
-    given |= vars(host) | {"memory_cycles": memory_cycles, "trace": recorder.file}
+    given |= vars(host) | {"memory_cycles": memory_cycles}
+    given |= {"trace": recorder.file, "links": used.name}
 
     def run(size_bytes: int) -> _Run:
         wanted = (spec, asked, dependency, network, model, size_bytes, lockstep)
@@ -114,13 +174,14 @@ def simulate(
         ):
             report, recorded = runner.simulate(built, size_bytes, data)
             recorder.write(recorded, chosen)
+            used.add(recorded, report, chosen)
         network.warn_of_slots(built.topology, [built.algorithm], lockstep)
-        entry = identity_of(built) | _figures(report) | given
-        entry |= clock.figures(built.topology, chosen)
-        entry |= {"reason": choice and choice.reason, "warnings": network.warnings}
-        return _Run(report, choice, entry)
+        given["reason"], given["warnings"] = choice and choice.reason, network.warnings
+        entry = identity_of(built) | _figures(report) | clock.figures(built.topology, chosen)
+        return _Run(report, choice, entry | given)
 
     runs = [run(size_bytes) for size_bytes in sizes]
+    used.write()
     if json or csv:
         (print_csv if csv else print_sizes)([each.entry for each in runs])
     else:

@@ -14,10 +14,13 @@ from multitree.host.evaluation.schemes import (
     MULTITREE,
     RING,
     RING_2D,
+    Timed,
+    Wanted,
     point_of,
     schedule_of,
+    timed,
+    value_of,
 )
-from multitree.host.evaluation.timed import Timed, Wanted, timed, value_of
 from multitree.host.runner import Seeded
 from multitree.host.sizes import format_size
 from multitree.sim.exact.engine import exact

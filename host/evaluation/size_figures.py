@@ -16,11 +16,15 @@ from multitree.host.evaluation.schemes import (
     RING,
     RING_2D,
     Scheme,
+    Timed,
+    Wanted,
+    bounds_of,
     point_of,
     schedule_of,
     schemes_of,
+    timed,
+    value_of,
 )
-from multitree.host.evaluation.timed import Timed, Wanted, bounds_of, timed, value_of
 from multitree.nic.driver.formats import flow_format, row_format
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.sizing import config_for, least_sizes

@@ -128,6 +128,38 @@ def test_a_command_takes_any_number_of_elements(run):
         assert "multiple of 4 bytes, not '1022'" in run.refused(f"{line} float32")
 
 
+def test_what_each_link_carried_is_written_with_the_names_of_its_ends(run):
+    Path("own.graphml").write_text(
+        '<graphml><key id="k" for="node" attr.name="kind"/>'
+        '<key id="b" for="edge" attr.name="bandwidth_gbytes_per_s"/>'
+        '<graph edgedefault="undirected"><node id="tor"><data key="k">switch</data></node>'
+        '<node id="a"/><node id="b"/><node id="c"/>'
+        + "".join(
+            f'<edge source="{end}" target="tor"><data key="b">{speed}</data></edge>'
+            for end, speed in (("a", 16), ("b", 16), ("c", 8))
+        )
+        + "</graph></graphml>"
+    )
+    line = "simulate own.graphml --engine analytic --size 4KiB,96KiB --links"
+    total = run.json(f"{line} used.json")["sizes"]
+    run.printed(f"{line} used.csv")
+    rows = json.loads(Path("used.json").read_text())["links"]
+    read = [*csv.DictReader(Path("used.csv").read_text().splitlines())]
+    assert [{k: str(v) for k, v in row.items()} for row in rows] == read
+    ends = {(row["src_name"], row["dst_name"]) for row in rows}
+    assert ends == {(end, "tor") for end in "abc"} | {("tor", end) for end in "abc"}
+    for one in total:
+        of_size = [row for row in rows if row["size_bytes"] == one["size_bytes"]]
+        assert sum(row["utilization"] for row in of_size) / 6 == pytest.approx(
+            one["link_utilization"]
+        )
+        for row in of_size:
+            slow = 16 / row["bandwidth_gbytes_per_s"]
+            assert row["utilization"] == row["payload_flits"] / one["cycles"] > 0
+            assert row["busy"] == pytest.approx(slow * row["utilization"])
+    assert "Links must end in .csv or .json" in run.refused(f"{line} used.txt")
+
+
 def test_what_has_too_many_rows_is_timed_by_one_tree_on_every_way(run, monkeypatch):
     def figures(line):
         found = run.json(line)

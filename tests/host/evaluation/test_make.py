@@ -12,8 +12,8 @@ from multitree.host.evaluation.figure import BOUND, COLUMNS, FigureError
 from multitree.host.evaluation.make import FIGURES, make_figure
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import run_point
+from multitree.host.evaluation.schemes import rtl_cycles_of
 from multitree.host.evaluation.sources import Source
-from multitree.host.evaluation.timed import rtl_cycles_of
 from multitree.host.report import bound_of
 from multitree.sim.timing.offload import Host
 from tests.benches import bench_module
