@@ -31,7 +31,7 @@ from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import COMPARED
 from multitree.topology.checks.implicit import AnySchedule, hash_of, verify_any, written_out
 from multitree.topology.collectives import DTYPES, OPS_OF, Op, as_bits
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, meant, not_one_of
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
@@ -63,7 +63,7 @@ class Seeded:
     def __post_init__(self) -> None:
         """Check all, and give the op its one name."""
         if self.dtype not in DTYPES:
-            raise ValueError(f"Dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+            raise ValueError(not_one_of("Dtype", self.dtype, DTYPES))
         try:
             object.__setattr__(self, "op", checked_op(self.op, self.dtype))
         except TypeError as error:
@@ -97,11 +97,12 @@ def open_engine(
     """
     if timed and name not in CLOCKED_ENGINES:
         known = ", ".join(CLOCKED_ENGINES)
-        raise ValueError(f"Engine must be one with a clock ({known}), not {name!r}")
+        wrong = f"Engine must be one with a clock ({known}), not {name!r}"
+        raise ValueError(wrong + meant(name, CLOCKED_ENGINES))
     if not timed and name in CLOCKED_ENGINES and name not in ENGINES:
         raise ValueError(f"Engine must carry data (numpy, torch or rtl), not {name!r}")
     if not timed and name not in ENGINES:
-        raise ValueError(f"Engine must be one of {', '.join(ENGINES)}, not {name!r}")
+        raise ValueError(not_one_of("Engine", name, ENGINES))
     next_down = "numpy"
     if timed:
         next_down = "exact" if name == "rtl" and why_not("exact") is None else "analytic"

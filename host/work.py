@@ -11,6 +11,7 @@ from multitree.host.report import WorkReport
 from multitree.nic.driver.commands import PortCounts
 from multitree.sim.timing.trace import Trace
 from multitree.topology.collectives import make_canonical
+from multitree.topology.errors import not_one_of
 
 __all__ = [
     "OPS",
@@ -36,7 +37,7 @@ def checked_op(op: str, dtype: Any) -> str:
     ValueError if there is no such op, TypeError if it is an average of integers.
     """
     if not isinstance(op, str) or op not in OPS:
-        raise ValueError(f"Op must be one of {', '.join(OPS)}, not {op!r}")
+        raise ValueError(not_one_of("Op", op, OPS))
     if OPS[op] == "average" and "float" not in str(dtype):
         raise TypeError(f"Buffers must be floats for an average, not {dtype}")
     return OPS[op]

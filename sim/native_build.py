@@ -18,6 +18,7 @@ from typing import TypeVar
 from filelock import FileLock
 
 from multitree.nic.driver.faults import DeviceError
+from multitree.topology.environment import variable
 from multitree.topology.errors import report
 
 __all__ = [
@@ -80,7 +81,7 @@ def compiler_version() -> str:
 
 def cache_folder() -> Path:
     """Folder of compiled things, perhaps not there yet: $MULTITREE_CACHE or ~/.cache/multitree."""
-    named = os.environ.get("MULTITREE_CACHE")
+    named = variable("MULTITREE_CACHE")
     return Path(named).expanduser() if named else Path.home() / ".cache" / "multitree"
 
 

@@ -33,7 +33,7 @@ MAY_IMPORT = {
 }
 # Modules and sub-rooms of each room; one may import what stands before it.
 ORDER = {
-    "topology": "errors file_io arrays collectives networks "
+    "topology": "errors environment file_io arrays collectives networks "
     "families routing schedules checks lowering packing algorithms files specs",
     "hw": "codes component arbiter stream check_bits crc float_add lanes memory_channel "
     "link switch axi export",

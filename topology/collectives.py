@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ml_dtypes import bfloat16
 
 from multitree.topology.arrays import Int32Array, positions_in_group
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, not_one_of
 
 __all__ = [
     "CANONICAL_NAN",
@@ -106,8 +106,7 @@ ROOTED = ("broadcast", "reduce")
 def check_collective(collective: str, root: int | None, num_ranks: int) -> None:
     """Raise a ScheduleError unless a collective is known and has a root where it needs one."""
     if collective not in COLLECTIVES:
-        known = ", ".join(COLLECTIVES)
-        raise ScheduleError(f"Collective must be one of {known}, not {collective!r}")
+        raise ScheduleError(not_one_of("Collective", collective, COLLECTIVES))
     if collective in ROOTED:
         chosen_roots([root], num_ranks)
     elif root is not None:

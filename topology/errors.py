@@ -4,9 +4,11 @@ import re
 import reprlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 
@@ -45,6 +47,25 @@ def shown(value: Any) -> str:
     ("'a\\\\n'", '[0, 1, 2, 3, 4, 5, 6, 7, ...]')
     """
     return _SHORT.repr(value)
+
+
+_MOST_COMPARED = 1000
+
+
+def meant(given: object, known: Iterable[str]) -> str:
+    """A question after the word that a misspelt one is closest to; nothing where none is close.
+
+    >>> meant("multitre", ["ring", "multitree"]), meant("tree", ["ring"])
+    (". Did you mean 'multitree'?", '')
+    """
+    words = [*islice(known, _MOST_COMPARED)]
+    close = get_close_matches(given, words, 1) if isinstance(given, str) else []
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def not_one_of(thing: str, given: object, known: Collection[str]) -> str:
+    """The sentence that refuses what is none of some words, and asks whether one was meant."""
+    return f"{thing} must be one of {', '.join(known)}, not {shown(given)}{meant(given, known)}"
 
 
 def integer(place: str, value: Any, least: int, most: int) -> int:
@@ -87,7 +108,8 @@ def positives(values: Sequence[Any], place: Callable[[int], str]) -> None:
 def choice(place: str, value: Any, known: Sequence[str]) -> str:
     """Return a word that is one of those known, or raise a ContentError."""
     if value not in known:
-        raise ContentError(f"{place} must be {' or '.join(known)}, not {shown(value)}")
+        rule = f"must be {' or '.join(known)}, not {shown(value)}"
+        raise ContentError(f"{place} {rule}{meant(value, known)}")
     return str(value)
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from multitree.topology.errors import ContentError, ScheduleError, TopologyError
+from multitree.topology.errors import ContentError, ScheduleError, TopologyError, meant
 
 __all__ = [
     "MAX_DEPTH",
@@ -200,7 +200,7 @@ def read_text(path: str) -> str:
     A ContentError says that it cannot be read, is no plain file, is larger than `MAX_FILE_BYTES`
     or no UTF-8.
     """
-    with _reaching("readable"):
+    with _reaching("readable", path):
         status = os.stat(path)
         # Before it is opened, since opening a pipe would wait for a writer.
         if not stat.S_ISREG(status.st_mode):
@@ -237,11 +237,15 @@ def place_in(text: str, offset: int) -> str:
 
 
 @contextlib.contextmanager
-def _reaching(state: str) -> Iterator[None]:
+def _reaching(state: str, path: str = "") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ContentError(f"file must be {state}, not: {error.strerror}") from None
+        hint = ""
+        if isinstance(error, FileNotFoundError) and path:
+            with contextlib.suppress(OSError):
+                hint = meant(os.path.basename(path), os.listdir(os.path.dirname(path) or "."))
+        raise ContentError(f"file must be {state}, not: {error.strerror}{hint}") from None
     except ContentError:
         raise
     except ValueError:

@@ -2,9 +2,10 @@
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 
-from multitree.topology.errors import TopologyError
+from multitree.topology.errors import TopologyError, meant, not_one_of
 from multitree.topology.families.registry import SPECS, Family
 from multitree.topology.files.load_save import load_topology
 from multitree.topology.networks.topology import Topology
@@ -60,15 +61,24 @@ def parse_topology(
     if not colon and (family is None or 0 not in family.sizes):
         raise TopologyError(
             f"Topology must be a spec such as 'torus:4x4' or the path of a file, not {text!r}"
+            + (meant(word, SPECS) or meant(text, _files_near(text)))
         )
     if family is None:
-        raise TopologyError(f"Topology family must be one of {', '.join(SPECS)}, not {word!r}")
+        raise TopologyError(not_one_of("Topology family", word, SPECS))
     return family.build(*(_sizes(family, sizes) if colon else ()))
 
 
 def names_file(spec: str) -> bool:
     """Whether a text is a file's path, there or not, and no spec."""
     return spec.endswith((".json", ".graphml")) or os.path.isfile(spec)
+
+
+def _files_near(path: str) -> list[str]:
+    """Files of topologies in the folder of a path that is none."""
+    with suppress(OSError, ValueError):
+        folder = os.path.dirname(path)
+        return [os.path.join(folder, name) for name in os.listdir(folder or ".") if "." in name]
+    return []
 
 
 def _sizes(family: Family, sizes: str) -> list[int]:

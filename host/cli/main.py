@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from multitree.host.cli.process import Verbosity, command_name, run_command, set_verbosity
+from multitree.topology.environment import check_variables
 
 __all__ = ["COMMANDS", "app", "load_command", "main"]
 
@@ -166,6 +167,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> Any:
+    check_variables()
     _check_values(arguments)
     return app(arguments, prog_name="multitree", standalone_mode=False)
 

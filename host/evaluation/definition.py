@@ -18,7 +18,15 @@ from multitree.host.work import OPS
 from multitree.nic.driver.config import LIMITS
 from multitree.sim.timing.link_model import problem_with
 from multitree.topology.collectives import DTYPES
-from multitree.topology.errors import ContentError, choice, integer, label, positive, shown
+from multitree.topology.errors import (
+    ContentError,
+    choice,
+    integer,
+    label,
+    not_one_of,
+    positive,
+    shown,
+)
 from multitree.topology.file_io import naming, read_text
 
 __all__ = ["MAX_POINTS", "Entries", "Grid", "Places", "grid_of", "read_entries", "read_grid"]
@@ -189,7 +197,7 @@ def _grid(name: str, folder: Path, entries: Mapping[str, Any], places: Places) -
     for key in entries:
         if key not in _CHECKS:
             at = f"{places[key]}: " if key in places else ""
-            raise ContentError(f"{at}key must be one of {', '.join(_CHECKS)}, not {shown(key)}")
+            raise ContentError(at + not_one_of("key", key, _CHECKS))
     for key in REQUIRED:
         if key not in entries:
             raise ContentError(f"{key} must be there")

@@ -23,6 +23,7 @@ from multitree.host.evaluation.size_figures import (
 from multitree.host.evaluation.sweep import SweepStatus, run_points
 from multitree.host.evaluation.training import TRAINING, TRAINING_OVERLAP
 from multitree.host.report_keys import write_csv
+from multitree.topology.errors import not_one_of
 from multitree.topology.file_io import write_files
 from multitree.topology.specs import names_file, parse_topology
 
@@ -58,7 +59,7 @@ FIGURES: dict[str, Figure] = {
 def figure_named(name: str) -> Figure:
     """The figure of a name; FigureError if there is none."""
     if name not in FIGURES:
-        raise FigureError(f"Figure must be one of {', '.join(FIGURES)}, not {name!r}")
+        raise FigureError(not_one_of("Figure", name, FIGURES))
     return FIGURES[name]
 
 

@@ -18,6 +18,7 @@ from multitree.host.torch import BACKEND
 from multitree.host.torch.peers.flight import FlightEntry, Message
 from multitree.host.torch.peers.frames import Fingerprint
 from multitree.host.torch.peers.member import Member
+from multitree.topology.environment import variable
 from multitree.topology.file_io import write_file
 
 __all__ = ["call_on_signal", "dump", "dump_when_failed"]
@@ -72,8 +73,8 @@ def dump_when_failed(group: Any) -> None:
     # Since 2.15 a group and its backend stand for one member: the group has the description.
     if known is None or known.group.member is not member:
         _GROUPS[member.group] = group
-    path = os.environ.get("MULTITREE_DUMP") or os.environ.get("TORCH_FR_DUMP_TEMP_FILE")
-    name = os.environ.get("MULTITREE_DUMP_SIGNAL")
+    path = variable("MULTITREE_DUMP") or os.environ.get("TORCH_FR_DUMP_TEMP_FILE")
+    name = variable("MULTITREE_DUMP_SIGNAL")
     if not path:
         if name:
             _LOGGER.warning("Signal %s for dumps must have a path in MULTITREE_DUMP", name)

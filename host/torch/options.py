@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from multitree.topology.environment import variable
+from multitree.topology.errors import not_one_of
 from multitree.topology.file_io import write_file
 from multitree.topology.networks.topology import Topology
 from multitree.topology.specs import parse_topology
@@ -73,9 +75,7 @@ class Options:
         for name, choices in _CHOICES.items():
             value = getattr(self, name)
             if value is not None and value not in choices:
-                raise ValueError(
-                    f"{name.capitalize()} must be one of {', '.join(choices)}, not {value!r}"
-                )
+                raise ValueError(not_one_of(name.capitalize(), value, choices))
 
 
 def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Options:
@@ -88,11 +88,8 @@ def options_of(given: object, num_ranks: int, *, is_default_group: bool) -> Opti
         raise TypeError(f"Options must be multitree.torch.Options, not {type(given).__name__}")
     chosen = given or Options()
     names = {field.name for field in fields(Options)}
-    environment = {
-        name: os.environ[_PREFIX + name.upper()]
-        for name in names
-        if os.environ.get(_PREFIX + name.upper())
-    }
+    found = {name: variable(_PREFIX + name.upper()) for name in names}
+    environment = {name: value for name, value in found.items() if value is not None}
     for name, value in environment.items():
         if getattr(chosen, name) is None and name != "topology":
             chosen = replace(chosen, **{name: value})

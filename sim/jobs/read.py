@@ -13,7 +13,7 @@ from multitree.sim.jobs.systolic_arrays import (
     is_layer_table,
     read_layers,
 )
-from multitree.topology.errors import ContentError
+from multitree.topology.errors import ContentError, meant
 from multitree.topology.file_io import naming, read_text
 
 __all__ = ["load_job", "model_job"]
@@ -79,6 +79,7 @@ def load_job(
         known = ", ".join(MODELS)
         raise JobError(
             f"Job must be one of {known}, or a file that ends in .txt or .csv, not {text!r}"
+            + meant(text, MODELS)
         )
     return model_job(
         text,

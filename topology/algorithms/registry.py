@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, not_one_of
 
 __all__ = ["ALGORITHMS", "COMPARED", "SIZED", "Algorithm", "check_algorithm", "lockstep_note"]
 
@@ -226,8 +226,7 @@ COMPARED = tuple(name for name, entry in ALGORITHMS.items() if entry.compared)
 def check_algorithm(algorithm: str) -> str:
     """The name of an algorithm that there is; a ScheduleError names all where there is none."""
     if algorithm not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise ScheduleError(f"Algorithm must be one of {known}, not {algorithm!r}")
+        raise ScheduleError(not_one_of("Algorithm", algorithm, ALGORITHMS))
     return algorithm
 
 

@@ -7,6 +7,8 @@ import struct
 from functools import cache
 from typing import Any
 
+from multitree.topology.environment import variable
+
 __all__ = ["listening_socket", "local_address", "own_address"]
 
 _SIOCGIFADDR = 0x8915  # of Linux: the IPv4 address of an interface
@@ -21,7 +23,7 @@ def own_address(store: Any) -> str:
 
     ValueError if GLOO_SOCKET_IFNAME names no interface with an address.
     """
-    given = os.environ.get("MULTITREE_HOST_ADDRESS")
+    given = variable("MULTITREE_HOST_ADDRESS")
     if given:
         return given.strip("[]")
     interfaces = os.environ.get("GLOO_SOCKET_IFNAME")

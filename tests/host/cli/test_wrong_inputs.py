@@ -1,12 +1,17 @@
 """Some wrong inputs, limits and signals, and what the campaign would find wrong."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
+from multitree.sim.native_build import cache_folder
+from multitree.topology.environment import VARIABLES
 from tests.benches import bench_module
 from tests.host.cli.commands import WORKLOAD
+from tests.refusals import refuses
+from tests.repository import listed_files
 
 wrong_inputs = bench_module("wrong_inputs")
 
@@ -219,6 +224,17 @@ WRONG = [
         "schedule mesh:2x4 --ranks 0,3",
         "Rank 3 of 'mesh:2x4' must be connected with rank 0 over ranks",
     ),
+    # Words that are close to others
+    ("schedule torus:4x4 --algorithm multitre", "not 'multitre'. Did you mean 'multitree'?"),
+    ("schedule tours:4x4", "not 'tours'. Did you mean 'torus'?"),
+    ("schedule torsu", "not 'torsu'. Did you mean 'torus'?"),
+    ("sweep swep.yaml --out o", "No such file or directory. Did you mean 'sweep.yaml'?"),
+    ("schedule jb.txt", "not 'jb.txt'. Did you mean 'job.txt'?"),
+    ("simulate torus:4x4 --engine analitic", "not 'analitic'. Did you mean 'analytic'?"),
+    ("figure bandwith", "not 'bandwith'. Did you mean 'bandwidth'?"),
+    ("job alexnt torus:4x4", "not 'alexnt'. Did you mean 'alexnet'?"),
+    ("sweep bad.yaml --out o", "not 'sizes'. Did you mean 'size'?"),
+    ("simulate torus:4x4 --algoritm ring", "--algorithm"),
     # sweep
     ("sweep none.yaml --out o", "none.yaml: file must be readable, not: No such file"),
     ("sweep sweep.yaml", "Missing option '--out'"),
@@ -277,6 +293,22 @@ def test_wrong_input_is_one_sentence_and_status_2(run, given, line, says):
 def test_arrays_are_not_asked_for_where_a_file_has_the_times(run, given, option):
     says = run.refused("job job.txt ring:4", option)
     assert "job.txt: arrays, bytes per parameter" in says and "not of a workload" in says
+
+
+def test_a_variable_of_ours_that_nothing_reads_is_refused_by_its_name(run, monkeypatch):
+    for name, hint in (("TOPOLGY", "Did you mean 'TOPOLOGY'?"), ("XYZW", "are read CACHE, ")):
+        with monkeypatch.context() as changed:
+            changed.setenv(f"MULTITREE_{name}", "ring:4")
+            says = run.refused("doctor")
+            assert f"Variable MULTITREE_{name} must be one that is read" in says and hint in says
+            # Whoever reads one says so, too: here the cache's folder, without a command.
+            refuses(ValueError, f"MULTITREE_{name} must be", cache_folder)
+
+
+def test_every_variable_that_is_read_is_listed():
+    read = re.compile(r"""(?:environ\S*|variable|putenv)[(\[]\W*(MULTITREE_[A-Z_]+)""")
+    found = {name for path in listed_files("*.py") for name in read.findall(path.read_text())}
+    assert {"MULTITREE_CACHE", "MULTITREE_CI", "MULTITREE_SEED"} <= found <= VARIABLES.keys()
 
 
 def test_an_engine_that_cannot_run_is_status_2_and_names_the_next_down(run, monkeypatch):

@@ -60,6 +60,12 @@ def test_the_environment_fills_what_the_call_leaves_open(monkeypatch):
     assert chosen(Options(topology=torus(4))).topology.name == torus(4).name
 
 
+def test_a_misspelt_variable_of_the_environment_is_refused(monkeypatch):
+    monkeypatch.setenv("MULTITREE_TOPOLGY", "ring:4")
+    says = r"MULTITREE_TOPOLGY must be .* Did you mean 'TOPOLOGY'\?"
+    refuses(ValueError, says, options_of, None, 4, is_default_group=True)
+
+
 def test_a_topology_of_the_environment_is_for_groups_of_its_size(monkeypatch):
     monkeypatch.setenv("MULTITREE_TOPOLOGY", "torus:2x2")
     assert chosen(num_ranks=3, is_default_group=False).topology.name == "full:3"
