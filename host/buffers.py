@@ -111,12 +111,21 @@ def _check_kinds(parts: list[Any]) -> None:
                 "arrays: `.filled(0)` gives masked elements a value"
             )
         check_dtype("Buffers", part.dtype)
+        if torch is not None and isinstance(part, torch.Tensor):
+            _check_layout(part)
         # Collectives are not differentiated: what backward would miss is not begun.
         if torch is not None and getattr(part, "requires_grad", False) and torch.is_grad_enabled():
             raise ValueError(
                 "Buffers must not require grad, since collectives are not differentiated: pass "
                 "`.detach()` of them, or call under `torch.no_grad()`"
             )
+
+
+def _check_layout(tensor: Any) -> None:
+    """Raise where a tensor is not dense."""
+    layout = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+    if layout != "strided":
+        raise TypeError(f"Buffers must be dense tensors, not {layout}")
 
 
 def _check_agreement(parts: list[Any], num_ranks: int, names: tuple[str, ...]) -> None:

@@ -310,7 +310,7 @@ def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topolo
         return network
     chosen: list[int] = []
     for span in ranks.split(","):
-        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", span, flags=re.ASCII)
+        match = re.fullmatch(r" *(\d{1,9})(?:-(\d{1,9}))? *", span, flags=re.ASCII)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
             raise ValueError(f"Ranks must be like 0-3,8, not {ranks!r}")

@@ -9,7 +9,7 @@ from multitree.topology.collectives import DTYPES
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["check_once", "cost_model_for", "format_size", "parse_size", "parse_sizes"]
+__all__ = ["check_once", "cost_model_for", "format_size", "listed", "parse_size", "parse_sizes"]
 
 _UNITS = {
     **{"": 1, "b": 1},
@@ -45,10 +45,19 @@ def parse_sizes(text: str, dtype: str = "float32") -> list[int]:
     >>> parse_sizes("32KiB,1MB")
     [32768, 1000000]
     """
-    texts = text.split(",")
+    texts = listed(text)
     sizes = [parse_size(each, dtype) for each in texts]
     check_once("Sizes", sizes, texts)
     return sizes
+
+
+def listed(text: str) -> list[str]:
+    """Entries with commas between them, without blanks around any.
+
+    >>> listed("ring, multitree")
+    ['ring', 'multitree']
+    """
+    return [entry.strip() for entry in text.split(",")]
 
 
 def check_once(what: str, values: Sequence[Hashable], texts: Sequence[str]) -> None:

@@ -25,7 +25,8 @@ from multitree.host.cli.process import FAILED
 from multitree.host.cli.verilog import BENCH_SIZE, Design
 from multitree.host.design.names import PREFIX
 from multitree.host.parameters import parameter
-from multitree.host.sizes import cost_model_for, parse_size
+from multitree.host.sizes import cost_model_for, listed, parse_size
+from multitree.sim.cocotb.case import CASE_FILE
 
 if TYPE_CHECKING:
     from multitree.sim.cocotb.runs import BenchRuns, RunOptions
@@ -88,7 +89,7 @@ def cocotb(
         built, _ = build_schedule(
             spec, ScheduleOptions(algorithm), network, cost_model_for(model, size_bytes)
         )
-        design = Design(built, size_bytes, model, memory, PREFIX, dtypes=tuple(dtypes.split(",")))
+        design = Design(built, size_bytes, model, memory, PREFIX, dtypes=tuple(listed(dtypes)))
         plan = design.benches(size, rank=rank, crossings=crossings)
         design.write(out, plan, force=force)
         folder = out / design.names.cocotb
@@ -97,6 +98,7 @@ def cocotb(
         *(0, False),
     ):
         raise ValueError(f"Options of a design must come with its topology, not with {spec!r}")
+    _check_benches(folder)
     runs = _run(folder, options)
     failed = sum(not result.passed for result in runs.results)
     if json:
@@ -104,6 +106,16 @@ def cocotb(
     else:
         _show(runs, options, failed)
     return FAILED if failed else 0
+
+
+def _check_benches(folder: Path) -> None:
+    """Raise a ValueError where a folder has no benches; it may hold the one that has."""
+    if not (folder / CASE_FILE).exists():
+        below = next((f"; {path.parent} is one" for path in folder.glob(f"*/{CASE_FILE}")), "")
+        raise ValueError(
+            f"Folder must have benches, as `multitree verilog --bench` writes them, not {folder}"
+            f"{below}"
+        )
 
 
 def _options(**values: Any) -> "RunOptions":

@@ -19,7 +19,7 @@ from multitree.host.cli.output import Working, check_format, print_csv, print_si
 from multitree.host.cli.process import FAILED
 from multitree.host.report import UNKNOWN_OFFLOAD, WorkReport, bound_of
 from multitree.host.runner import Runner, Seeded, check_some_ran
-from multitree.host.sizes import check_once, format_size, parse_sizes
+from multitree.host.sizes import check_once, format_size, listed, parse_sizes
 from multitree.nic.driver.commands import DEPENDENCIES
 from multitree.sim.choice import Candidate, Choice, Chooser
 from multitree.sim.timing.link_model import LinkModel
@@ -116,7 +116,7 @@ def compare(
     check_format(json, csv)
     data = Seeded(dtype, op, seed)
     sizes, topology = parse_sizes(size, dtype), network.network(spec)
-    names = [check_algorithm(name) for name in algorithms.split(",")]
+    names = [check_algorithm(name) for name in listed(algorithms)]
     check_once("Algorithms", names, names)
     modes = {"dependency": dependency, "flow_control": flow_control}
     model = clock.model(**modes).with_memory(memory_cycles)

@@ -18,7 +18,7 @@ from multitree.host.cli.options import (
 from multitree.host.cli.output import Working, check_format, print_csv, print_json, print_table
 from multitree.host.report_keys import keys_of
 from multitree.host.runner import check_some_ran
-from multitree.host.sizes import check_once, parse_size
+from multitree.host.sizes import check_once, listed, parse_size
 from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.jobs.groups import rank_groups
 from multitree.sim.jobs.iteration import BUCKET_BYTES, OVERLAPS, CollectiveTime, JobTime, time_job
@@ -98,7 +98,7 @@ def parse_schemes(text: str, dependency: str, flow_control: str) -> list[Scheme]
     that is unknown or repeated.
     """
     schemes = []
-    for each in text.split(","):
+    for each in listed(text):
         name, *modes = each.split("/")
         found: dict[str, str] = {}
         for mode in modes:
@@ -111,7 +111,7 @@ def parse_schemes(text: str, dependency: str, flow_control: str) -> list[Scheme]
             found[field] = mode
         default = {"dependency": dependency, "flow_control": flow_control}
         schemes.append(Scheme(check_algorithm(name), **default | found))
-    check_once("Algorithms with their modes", schemes, text.split(","))
+    check_once("Algorithms with their modes", schemes, listed(text))
     return schemes
 
 
@@ -121,7 +121,7 @@ def parse_buckets(text: str | None, overlap: str) -> tuple[int, int]:
         return BUCKET_BYTES
     if overlap != "buckets":
         raise ValueError("--buckets must come with --overlap buckets")
-    sizes = [parse_size(each) for each in text.split(",")]
+    sizes = [parse_size(each) for each in listed(text)]
     if len(sizes) != 2:
         raise ValueError(f"--buckets must be two sizes, such as 1MiB,25MiB, not {text!r}")
     return sizes[0], sizes[1]

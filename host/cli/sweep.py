@@ -29,7 +29,7 @@ from multitree.host.evaluation.make import (
 from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
 from multitree.host.evaluation.sweep_figure import NAME as SWEEP
 from multitree.host.evaluation.sweep_figure import figure_of_sweep
-from multitree.host.sizes import parse_sizes
+from multitree.host.sizes import listed, parse_sizes
 
 __all__ = ["figure", "sweep"]
 
@@ -244,14 +244,14 @@ def figure(
     elif any(of_sweep):
         raise ValueError(f"A folder of results, x and y must come with the figure {SWEEP}")
     else:
-        listed = [each.split(",") if each else None for each in (networks, algorithms)]
+        names = [listed(each) if each else None for each in (networks, algorithms)]
         limit = f", at most {limit_s:g} CPU s for each value (--limit-s)" if limit_s else ""
         with Working(f"Figure {name}{limit}", lines=True) as work:
             made = make_figure(
                 name,
                 out,
-                networks=listed[0],
-                algorithms=listed[1] or (),
+                networks=names[0],
+                algorithms=names[1] or (),
                 sizes=parse_sizes(size) if size else None,
                 engine=engine,
                 rule=rule,

@@ -26,7 +26,7 @@ from multitree.host.design.names import PREFIX, DesignNames
 from multitree.host.engines import needs_of
 from multitree.host.report import bound_of
 from multitree.host.runner import Runner
-from multitree.host.sizes import check_once, format_size, parse_size
+from multitree.host.sizes import check_once, format_size, listed, parse_size
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.table import compile_table
 from multitree.sim.timing.link_model import LinkModel
@@ -92,7 +92,7 @@ def verilog(
     size_bytes, model = parse_size(size), clock.model()
     check_folder(out)
     built, _ = build_schedule(spec, ScheduleOptions(algorithm), network)
-    types, run_modes = tuple(dtypes.split(",")), tuple(modes.split(",")) if modes else ()
+    types, run_modes = tuple(listed(dtypes)), tuple(listed(modes)) if modes else ()
     check_once("Types", types, types)
     check_once("Modes", run_modes, run_modes)
     design = Design(built, size_bytes, model, memory, name, dtypes=types, modes=run_modes)

@@ -90,3 +90,9 @@ def test_a_written_folder_runs_by_itself(run, tmp_path, command, output):
 def test_without_cocotb_it_says_what_to_install(run, monkeypatch):
     monkeypatch.setattr("multitree.host.cli.cocotb_benches._is_installed", lambda name: False)
     assert "pip install 'multitree[cocotb]'" in run.refused("cocotb ring:2")
+
+
+def test_a_folder_above_the_benches_is_refused_with_the_one_below(run, tmp_path):
+    (tmp_path / "benches").mkdir()
+    (tmp_path / "benches" / "case.json").write_text("{}")
+    assert run.refused(f"cocotb {tmp_path}").endswith(f"; {tmp_path}/benches is one")

@@ -63,6 +63,16 @@ def test_both_spellings_name_one_algorithm_or_several(run, option):
     assert said == "Algorithm must be one, not 'ring,swing'; `multitree compare` takes several"
 
 
+def test_blanks_between_the_entries_of_lists_are_passed_over(run):
+    data = run.json(
+        "compare torus:3x3 --engine analytic --algorithms 'ring, multitree' "
+        "--size '1KiB, 4KiB' --ranks '0-2, 4'"
+    )
+    assert [size["size_bytes"] for size in data["sizes"]] == [1024, 4096]
+    assert {result["algorithm"] for result in data["sizes"][0]["results"]} == {"ring", "multitree"}
+    assert data["sizes"][0]["num_ranks"] == 4
+
+
 def test_analytic_figures_belong_together(run):
     data = run.json("simulate torus:4x4 --engine analytic")
     assert data["time_us"] == data["cycles"] / 1000

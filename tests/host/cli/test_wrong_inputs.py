@@ -206,7 +206,7 @@ WRONG = [
     ("cocotb ring:2 --waves nowhere/run.fst", "nowhere"),
     ("cocotb no_such_folder", "no_such_folder"),
     ("cocotb . --rank 1", "Options of a design must come with its topology, not with '.'"),
-    ("cocotb .", "case.json"),
+    ("cocotb .", "as `multitree verilog --bench` writes them, not ."),
     # schedule mesh:2x4
     ("schedule mesh:2x4 --ranks 3-1", "Ranks must be like 0-3,8, not '3-1'"),
     ("schedule mesh:2x4 --ranks 0-3,", "Ranks must be like 0-3,8, not '0-3,'"),

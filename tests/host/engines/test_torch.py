@@ -86,6 +86,18 @@ def test_a_tensor_that_requires_grad_is_refused_where_gradients_are_recorded(eng
                 refuses(ValueError, r"must not require grad.*`\.detach\(\)`", call, given)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "says"),
+    [
+        (torch.ones(4, 8).to_sparse(), "not sparse_coo"),
+        (torch.nested.nested_tensor([torch.ones(8)] * 4, layout=torch.jagged), "not nested"),
+    ],
+)
+def test_tensors_that_are_not_dense_are_refused(tensor, says):
+    with Communicator(torus(2, 2)) as comm:
+        refuses(TypeError, f"must be dense tensors, {says}", comm.all_reduce, tensor)
+
+
 @ENGINES
 def test_without_gradients_a_tensor_that_requires_grad_is_its_values(engine):
     tensor = torch.arange(8.0).reshape(4, 2).requires_grad_()
