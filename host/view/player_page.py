@@ -190,7 +190,7 @@ def _planes(values: npt.NDArray[Any]) -> list[bytes]:
 
 
 FOLDER = Path(__file__).with_name("page")
-SCRIPTS = ("data", "moment", "paths", "drawing", "panel", "player", "controls")
+SCRIPTS = ("data", "moment", "paths", "names", "drawing", "panel", "player", "controls")
 """In the order in which they stand in the page."""
 
 

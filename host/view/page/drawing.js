@@ -66,6 +66,7 @@ function drawNetwork(context, scene) {
   if (scene.show === "now") drawMessages(context, scene);
   drawFarEnds(context, scene);
   drawNumbers(context, scene);
+  drawNames(context, scene);
 }
 
 // Add a link's line to the context's path.
@@ -225,7 +226,6 @@ function drawNodes(context, scene) {
     if (node < run.header.num_ranks) drawRank(context, scene, node, x, y, radius);
     else drawSwitch(context, scene, node, x, y, radius);
     if (node === scene.chosen) drawChosen(context, scene, x, y, radius);
-    if (run.header.names && radius > 9) drawName(context, scene, node, x, y + radius + 9);
   }
 }
 
@@ -278,18 +278,6 @@ function drawLabel(context, node, x, y, radius, colour) {
   context.font = `600 ${size}px system-ui, sans-serif`;
   context.fillStyle = colour;
   context.fillText(text, x, y + size * 0.05);
-}
-
-// A node's name below it, as far as it is short.
-function drawName(context, { run, colours }, node, x, y) {
-  const name = run.header.names[node];
-  const text = name.length > 14 ? `${name.slice(0, 13)}…` : name;
-  context.font = "11px system-ui, sans-serif";
-  context.lineWidth = 3;
-  context.strokeStyle = colours.halo;
-  context.strokeText(text, x, y);
-  context.fillStyle = colours.ink;
-  context.fillText(text, x, y);
 }
 
 function drawChosen(context, scene, x, y, radius) {

@@ -180,6 +180,52 @@ def test_waves_of_a_run_have_cycles_of_their_own(show, networks):
         assert played.said_by(page.text("summary")) == played.at(time)
 
 
+NAMES_DRAWN = """
+const canvas = CanvasRenderingContext2D.prototype;
+const [fill, stroke] = [canvas.fillText, canvas.stroke];
+window.drawn = [];
+canvas.fillText = function (text, x, y) {
+  window.drawn.push([text, x, y, this.measureText(text).width, this.canvas.id]);
+  fill.call(this, text, x, y);
+};
+canvas.stroke = function (...given) {
+  window.drawn.push(["a line", 0, 0, 0, this.canvas.id]);
+  stroke.apply(this, given);
+};
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_names_cover_neither_each_other_nor_lie_under_lines(show, networks, width):
+    played = networks("file")
+    page = show(played, size=(width, 900))
+    page.run(NAMES_DRAWN)
+    page.choose("node", "4")
+    calls = [each for each in page.run("return window.drawn") if each[-1] == "network"]
+    last_line = max(index for index, each in enumerate(calls) if each[0] == "a line")
+    names = [each[:4] for each in calls[last_line + 1 :] if not each[0].isdigit()]
+    shown = {text for text, *_ in names}
+    assert "Kansas_City" in shown and len(shown) >= 6 and shown <= set(CITIES.split())
+    wide = page.run("return document.getElementById('network').clientWidth")
+    for text, x, y, length in names:
+        assert length / 2 <= x <= wide - length / 2
+        for other, ox, oy, also in names:
+            assert text == other or abs(x - ox) >= (length + also) / 2 or abs(y - oy) >= 11
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_a_table_shows_that_there_is_more_of_it(show, networks, width):
+    page = show(networks("torus"), size=(width, 900))
+    more, ground, edges = page.run(
+        "const e = document.getElementById('rows-scroll'), style = getComputedStyle(e);"
+        "return [e.scrollHeight > e.clientHeight, style.backgroundAttachment,"
+        " style.backgroundSize]"
+    )
+    # Shades stay at the edges, and what covers them at the end of the table moves with it.
+    assert more and ground == ", ".join(["local"] * 4 + ["scroll"] * 4)
+    assert edges.count("100%") == 8
+
+
 def test_ranks_are_filled_as_they_are_done(driver, played):
     page, green = Page(driver, played.path), []
     for time in (0, 0.6 * played.duration, played.duration):
