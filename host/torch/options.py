@@ -123,7 +123,9 @@ def _check_transport(chosen: Options) -> None:
 
 def _check_log(log: str | None) -> None:
     """Raise before the first collective would."""
-    folder = os.path.dirname(os.path.abspath(log)) if log else "."
+    if log is None or "{rank}" in os.path.dirname(log):
+        return
+    folder = os.path.dirname(os.path.abspath(log))
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(f"Folder of log {log!r} must be one that can be written to")
 

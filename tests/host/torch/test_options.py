@@ -83,8 +83,13 @@ def test_an_unknown_choice_is_refused_wherever_it_comes_from(name, monkeypatch):
         refuses(ValueError, f"{name.capitalize()} must be one of .*, not 'x'", call)
 
 
-def test_a_log_that_no_rank_could_write_is_refused_before_it_is_written():
+def test_a_log_that_no_rank_could_write_is_refused_before_it_is_written(monkeypatch):
     refuses(ValueError, "Folder of log '/no/x' must be one that can", chosen, Options(log="/no/x"))
+    monkeypatch.setattr(os, "access", lambda *given: False)
+    refuses(ValueError, "Folder of log 'x' must be one that can", chosen, Options(log="x"))
+    # A job without a log writes nothing where it runs; folders of ranks have names only there.
+    for log in (None, "/no/{rank}/x"):
+        assert chosen(Options(log=log)).log == log
 
 
 START = """
