@@ -160,9 +160,11 @@ class _Chained(_Chain):
         """Complete it with what a callback returns or raises."""
         try:
             result = callback()
-        except Exception as error:
+        except BaseException as error:
             # C++ takes it for a result that it cannot read, and raises with the text of the error.
-            self.set_exception(error)
+            # A Future takes no SystemExit, and one that is not completed is waited for for ever.
+            is_plain = isinstance(error, Exception)
+            self.set_exception(error if is_plain else RuntimeError(repr(error)))
         else:
             self.set_result(result)
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import threading
 from datetime import timedelta
 
@@ -93,6 +94,18 @@ def chained(rank, num_ranks):
 def test_callbacks_of_callbacks_run_in_one_order_on_all_ranks():
     expected = [2 * (2.0 * number + 1) for number in range(20)]
     assert run_ranks(chained, 2) == [expected] * 2
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(3), KeyboardInterrupt()])
+def test_whatever_a_callback_raises_completes_its_future(error):
+    made = futures._Chained([])
+
+    def fail():
+        raise error
+
+    made.fill(fail)
+    with pytest.raises(Exception, match=f"^{re.escape(repr(error))}$|^$"):
+        made.wait()
 
 
 def test_where_a_callback_takes_long_the_next_ones_go_on_in_order(monkeypatch):
