@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.options import check_range, with_options
+from multitree.host.cli.options import ALGORITHM_OPTIONS, check_range, with_options
 from multitree.host.cli.output import (
     Working,
     check_folder,
@@ -202,6 +202,7 @@ def figure(
     algorithms: Annotated[
         str | None,
         typer.Option(
+            *ALGORITHM_OPTIONS,
             help="Others than the figure's, auto too, perhaps in modes: multitree,ring/packet.",
             metavar="NAMES",
         ),

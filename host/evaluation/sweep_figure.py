@@ -100,8 +100,9 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 def _value(row: Row, x: str, y: str, by_network: str, others: Sequence[str]) -> Value:
     """The value of a row; without it there is a problem."""
+    # Over the number of ranks a line is of the networks of a family.
     named = [
-        str(row[name]) if name in ("algorithm", "topology") else f"{name} {row[name]}"
+        row[name].partition(":")[0] if name in ("algorithm", "topology") else f"{name} {row[name]}"
         for name in others
         if row[name] is not None
     ]

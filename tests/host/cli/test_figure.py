@@ -36,7 +36,7 @@ def test_people_read_comparisons_and_notes(run):
 
 def test_a_sweep_of_one_s_own_is_drawn(run):
     Path("s.yaml").write_text(
-        "topology: [ring:4, mesh:2x3]\nalgorithm: [ring, ring_2d]\nsize: [4KiB, 8KiB]\n"
+        "topology: [ring:4, ring:5]\nalgorithm: [ring, ring_2d]\nsize: [4KiB, 8KiB]\n"
         "engine: analytic\nlatency_ns: [100, 200]\n"
     )
     run.printed("sweep s.yaml --out results --jobs 1")
@@ -54,6 +54,9 @@ def test_a_sweep_of_one_s_own_is_drawn(run):
         each["x"]: each for each in data["values"] if each["series"] == "ring, size_bytes 4096"
     }
     assert times[200.0]["y"] > times[100.0]["y"] > 0
+    data = run.json("figure sweep results --x num_ranks")
+    series = "ring, ring, size_bytes 4096, latency_ns 100.0"
+    assert [each["x"] for each in data["values"] if each["series"] == series] == [4, 5]
     assert "Columns of a figure must be of size_bytes" in run.refused("figure sweep results --x op")
     Path("results.csv").write_text("a\n1\n")
     assert "columns must be those" in run.refused("figure sweep .")
