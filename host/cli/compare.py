@@ -191,19 +191,21 @@ def choose(
     Raises a ScheduleError where no algorithm can be timed on the topology.
     """
     limit = f", at most {limit_s:g} CPU s for each schedule (--limit-s)" if limit_s else ""
-    with Working(f"Choosing on {topology.name}{limit}", lines=True) as work:
-        chooser = Chooser(
-            topology,
-            model,
-            dependencies=DEPENDENCIES[::-1] if dependency is None else (dependency,),
-            limit_s=limit_s,
-            found=lambda each: work.note(
-                f"{each.algorithm}, {each.dependency}, {each.sibling_order}: {each.cycles} cycles"
-            ),
-        )
-        for size_bytes in sizes:
+    chooser = Chooser(
+        topology,
+        model,
+        dependencies=DEPENDENCIES[::-1] if dependency is None else (dependency,),
+        limit_s=limit_s,
+        found=lambda each: work.note(
+            f"{each.algorithm}, {each.dependency}, {each.sibling_order}: {each.cycles} cycles"
+        ),
+    )
+    for size_bytes in sizes:
+        with Working(f"Choosing on {topology.name}{limit}", lines=True) as work:
             num_flits = model.num_flits(size_bytes, 1)
-            yield chooser.choose(num_flits, collective or _ALL_REDUCE, root)
+            choice = chooser.choose(num_flits, collective or _ALL_REDUCE, root)
+        # Not inside: a line that changes would be drawn into what the caller prints.
+        yield choice
 
 
 @with_options

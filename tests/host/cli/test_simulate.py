@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from multitree import Communicator, LinkModel, build, mesh, ring, torus
-from multitree.host.cli import output
+from multitree.host.cli import compare, output
 from multitree.host.evaluation.point import Point
 from multitree.host.evaluation.point_run import run_point
 from multitree.host.evaluation.sources import Source
 from multitree.host.report import UNKNOWN_OFFLOAD
 from multitree.sim import choice
 from multitree.sim.analytic.engine import analytic
+from multitree.topology import errors
 from multitree.topology.checks import implicit
 from multitree.topology.errors import report
 from tests.emulation import needs_rtl
@@ -59,6 +60,7 @@ def test_both_spellings_name_one_algorithm_or_several(run, option):
     (compared,) = run.json(f"compare {line}")["results"]
     assert compared["cycles"] == run.json(f"simulate {line}")["cycles"]
     assert run.json(f"job {option} swing,ring ncf ring:4")["results"][0]["algorithm"] == "swing"
+    assert "not 'rnig'" in run.refused(f"figure bandwidth {option} rnig")
     said = run.refused(f"schedule ring:4 {option} ring,swing")
     assert said == "Algorithm must be one, not 'ring,swing'; `multitree compare` takes several"
 
@@ -196,7 +198,11 @@ def test_what_has_too_many_rows_is_timed_by_one_tree_on_every_way(run, monkeypat
 def test_explain_prints_a_size_as_soon_as_it_is_known_and_leaves_out_what_takes_long(
     run, capsys, monkeypatch
 ):
-    printed = []
+    printed, listening = [], []
+
+    def shown(*given):
+        listening.append(errors._listener.get())
+        show(*given)
 
     def timed(schedule, num_flits, model):
         if num_flits == 4096:
@@ -205,6 +211,8 @@ def test_explain_prints_a_size_as_soon_as_it_is_known_and_leaves_out_what_takes_
             report("for ever")
         return analytic(schedule, num_flits, model)
 
+    show = compare._show_choice
+    monkeypatch.setattr(compare, "_show_choice", shown)
     monkeypatch.setattr(choice, "analytic", timed)
     for seconds in ("QUIET_SECONDS", "EVERY_LINE_SECONDS"):
         monkeypatch.setattr(output, seconds, 0)
@@ -214,6 +222,8 @@ def test_explain_prints_a_size_as_soon_as_it_is_known_and_leaves_out_what_takes_
     for out in (printed[0].out, "".join([*(each.out for each in printed[1:]), last[0]])):
         assert out.count("all_reduce of ") == 1 and says in out.splitlines()
     assert "64 KiB per rank" not in printed[0].out
+    # The line of progress, which changes, is gone where a table is printed.
+    assert listening == [None, None]
     assert "at most 0.05 CPU s" in printed[0].err
     assert "timing ring, submessage, built: for ever" in printed[0].err
     assert "multitree, chunk, built: " in printed[0].err
