@@ -18,6 +18,7 @@ from multitree.sim.timing.link_model import (
 from multitree.sim.timing.offload import WRITE_CYCLES
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.collectives import COLLECTIVES, DTYPES
+from multitree.topology.errors import not_one_of
 from multitree.topology.families.registry import FAMILIES
 from multitree.topology.networks.nodes import MAX_RANKS
 from multitree.topology.networks.subsets import among
@@ -29,6 +30,7 @@ __all__ = [
     "Parameter",
     "interface_model",
     "members_of",
+    "modes_of",
     "parameter",
     "scaled",
     "swept_parameters",
@@ -300,6 +302,23 @@ def swept_parameters() -> dict[str, Parameter]:
     """Parameters of sweeps by their key in a sweep's file."""
     named = {"spec": "topology"}
     return {named.get(each.name, each.name): each for each in PARAMETERS if each.swept}
+
+
+def modes_of(scheme: str) -> tuple[str, dict[str, str]]:
+    """An algorithm's name and the modes behind it, such as "multitree/submessage/packet".
+
+    ValueError names a mode that is unknown, or of which there are two.
+    """
+    name, *modes = scheme.split("/")
+    found: dict[str, str] = {}
+    for mode in modes:
+        if mode not in (*DEPENDENCIES, *FLOW_CONTROLS):
+            raise ValueError(not_one_of(f"Mode of {name}", mode, (*DEPENDENCIES, *FLOW_CONTROLS)))
+        kind = "dependency" if mode in DEPENDENCIES else "flow_control"
+        if kind in found:
+            raise ValueError(f"{name} must have one {kind.replace('_', ' ')}, not {scheme!r}")
+        found[kind] = mode
+    return name, found
 
 
 def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topology:

@@ -16,10 +16,10 @@ from multitree.host.cli.options import (
     with_options,
 )
 from multitree.host.cli.output import Working, check_format, print_csv, print_json, print_table
+from multitree.host.parameters import modes_of
 from multitree.host.report_keys import keys_of
 from multitree.host.runner import check_some_ran
 from multitree.host.sizes import check_once, listed, parse_size
-from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
 from multitree.sim.jobs.groups import rank_groups
 from multitree.sim.jobs.iteration import BUCKET_BYTES, OVERLAPS, CollectiveTime, JobTime, time_job
 from multitree.sim.jobs.job import BYTES_PER_PARAMETER, Job
@@ -99,18 +99,9 @@ def parse_schemes(text: str, dependency: str, flow_control: str) -> list[Scheme]
     """
     schemes = []
     for each in listed(text):
-        name, *modes = each.split("/")
-        found: dict[str, str] = {}
-        for mode in modes:
-            if mode not in (*DEPENDENCIES, *FLOW_CONTROLS):
-                known = ", ".join((*DEPENDENCIES, *FLOW_CONTROLS))
-                raise ValueError(f"Mode of {name} must be one of {known}, not {mode!r}")
-            field = "dependency" if mode in DEPENDENCIES else "flow_control"
-            if field in found:
-                raise ValueError(f"{name} must have one {field.replace('_', ' ')}, not {each!r}")
-            found[field] = mode
+        name, modes = modes_of(each)
         default = {"dependency": dependency, "flow_control": flow_control}
-        schemes.append(Scheme(check_algorithm(name), **default | found))
+        schemes.append(Scheme(check_algorithm(name), **default | modes))
     check_once("Algorithms with their modes", schemes, listed(text))
     return schemes
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from multitree.host.evaluation.figure import BOUND, FigureError, Request, RunPoints, Value
 from multitree.host.evaluation.point import Point, PointResult
-from multitree.nic.driver.commands import DEPENDENCIES, FLOW_CONTROLS
+from multitree.host.parameters import modes_of
 from multitree.sim.analytic.engine import analytic
 from multitree.sim.choice import AUTO
 from multitree.sim.timing.inputs import shares_links
@@ -20,7 +20,7 @@ from multitree.topology.algorithms.build import build
 from multitree.topology.algorithms.registry import ALGORITHMS
 from multitree.topology.arrays import largest_group
 from multitree.topology.collectives import Op
-from multitree.topology.errors import ScheduleError
+from multitree.topology.errors import ScheduleError, not_one_of
 from multitree.topology.schedules.schedule import Schedule
 from multitree.topology.specs import parse_topology
 
@@ -109,23 +109,17 @@ def schemes_of(request: Request, usual: Sequence[Scheme]) -> Sequence[Scheme]:
     An algorithm is in messages, whole chunk by whole chunk, unless modes follow its name:
     "ring/packet", "multitree/submessage". FigureError if there is no such algorithm or mode.
     """
-    return [_scheme(name) for name in request.algorithms] or usual
+    try:
+        return [_scheme(name) for name in request.algorithms] or usual
+    except ValueError as error:
+        raise FigureError(str(error)) from None
 
 
 def _scheme(text: str) -> Scheme:
-    algorithm, *modes = text.split("/")
+    algorithm, modes = modes_of(text)
     if algorithm not in (*ALGORITHMS, AUTO):
-        known = ", ".join((*ALGORITHMS, AUTO))
-        raise FigureError(f"Algorithms must be of {known}, not {algorithm!r}")
-    given: dict[str, str] = {}
-    for mode in modes:
-        for what, known_modes in (("dependency", DEPENDENCIES), ("flow_control", FLOW_CONTROLS)):
-            if mode in known_modes:
-                given[what] = mode
-    if len(given) < len(modes):
-        known = ", ".join((*DEPENDENCIES, *FLOW_CONTROLS))
-        raise FigureError(f"Modes of {algorithm} must be one each of {known}, not {text!r}")
-    return Scheme(text, algorithm, **given)
+        raise ValueError(not_one_of("Algorithm", algorithm, (*ALGORITHMS, AUTO)))
+    return Scheme(text, algorithm, **modes)
 
 
 _LOCKSTEP = "multitree"

@@ -202,9 +202,9 @@ def group_of(process_group: Any = None) -> Collectives:
 def create_group(given: Any, options: object) -> _ProcessGroup:
     """Make this rank's end of a group of PyTorch's options; all ranks of the group call it.
 
-    TypeError, ValueError, TopologyError or ScheduleError if our options do not fit, EngineError if
-    an engine cannot run here, TimeoutError if a rank does not come, ConnectionError if one is lost;
-    where nothing catches it, the program ends with one line of the first rank.
+    TypeError, ValueError, TopologyError or ScheduleError if our options do not fit or the first
+    rank cannot run the engine, TimeoutError if a rank does not come, ConnectionError if one is
+    lost; where nothing catches it, the program ends with one line of the first rank.
     """
     with refusing(given.store, given.group_rank, given.group_size):
         return _created(given, options)

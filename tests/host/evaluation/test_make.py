@@ -239,8 +239,13 @@ def test_points_of_the_rtl_are_those_of_the_book_and_marked(tmp_path):
         ("packets", {"networks": ["dgx2", "dgx2"]}, "Networks must come once each, not twice"),
         ("weak-scaling", {"sizes": [4096]}, "Sizes of weak-scaling must be its own"),
         ("training", {"algorithms": ["ring"]}, "Algorithms of training must be its own"),
-        ("bandwidth", {"algorithms": ["rnig"]}, "Algorithms must be of multitree, .*not 'rnig'"),
-        ("bandwidth", {"algorithms": ["ring/fast"]}, "Modes of ring must be .*, not 'ring/fast'"),
+        ("bandwidth", {"algorithms": ["rnig"]}, "Algorithm must be one of .*, not 'rnig'"),
+        ("bandwidth", {"algorithms": ["ring/fast"]}, "Mode of ring must be one of .*, not 'fast'"),
+        (
+            "bandwidth",
+            {"algorithms": ["ring/chunk/submessage"]},
+            "ring must have one dependency, n",
+        ),
         ("bandwidth", {"algorithms": ["ring", "ring"]}, "Algorithms must come once each"),
     ],
 )
