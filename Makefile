@@ -132,9 +132,9 @@ compiler:
 	    "machine (Debian and Ubuntu: apt-get install g++ make perl)." >&2; exit 1; }; done
 
 icarus:
-	@command -v iverilog >/dev/null || { \
-	  echo "make test-ci runs the benches on Icarus Verilog too; there is no iverilog on this machine" \
-	    "(Debian and Ubuntu: apt-get install iverilog). make test does without." >&2; exit 1; }
+	@for tool in iverilog verilator yosys; do command -v $$tool >/dev/null || { \
+	  echo "make test-ci runs the Verilog on the system's tools, too; there is no $$tool on this machine" \
+	    "(Debian and Ubuntu: apt-get install iverilog verilator yosys). make test does without." >&2; exit 1; }; done
 
 chromium:
 	@for tool in chromium chromedriver; do command -v $$tool >/dev/null || { \

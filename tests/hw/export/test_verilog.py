@@ -24,7 +24,7 @@ from multitree.hw.link.transmitter import LinkTransmitter
 from multitree.hw.stream import Fifo, Register
 from tests.hw.streams import assert_refused
 from tests.hw.switch.test_switch_fabric import a_fabric
-from tests.programs import python, start, verilator_variables
+from tests.programs import packaged, python, start, verilator_variables
 
 HW = Path(__file__).parents[3] / "hw"
 BLOCKS = {
@@ -188,8 +188,17 @@ def test_icarus_accepts_the_text_without_a_warning(block, tmp_path):
 @pytest.mark.slow
 def test_verilator_accepts_the_text(block, tmp_path):
     (tmp_path / "block.v").write_text(text_of(block))
-    command = ["verilator", "--lint-only", "--top-module", "block", "block.v"]
-    assert "%Warning" not in start(*command, folder=tmp_path, **verilator_variables()).stderr
+    options = ["--lint-only", "--top-module", "block", "block.v"]
+    newest = start("verilator", *options, folder=tmp_path, **verilator_variables())
+    oldest = start(packaged("verilator"), *options, folder=tmp_path)
+    assert "%Warning" not in newest.stderr + oldest.stderr
+
+
+@pytest.mark.slow
+def test_the_system_s_yosys_reads_the_text(block, tmp_path):
+    (tmp_path / "block.v").write_text(text_of(block))
+    script = "read_verilog block.v; hierarchy -check -top block; proc; check -assert"
+    assert "Warning" not in start(packaged("yosys"), "-p", script, folder=tmp_path).stdout
 
 
 def test_bits_that_nobody_drives_are_zero_and_not_unknown(tmp_path):
