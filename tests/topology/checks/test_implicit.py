@@ -54,10 +54,22 @@ def test_a_table_needs_the_rows_at_its_rank_only(topology):
 
 def test_an_orbit_that_is_none_is_refused():
     implicit = implicit_symmetric(torus(4, 4))
-    with pytest.raises(ScheduleError, match="move links to links"):
-        verify_implicit(ImplicitSchedule(implicit.tree, translations_of(hypercube(4))))
-    with pytest.raises(ScheduleError, match="one tree, rooted at rank 0"):
-        verify_implicit(ImplicitSchedule(implicit.schedule([1]), implicit.group))
+    twice = implicit_symmetric(parallel(torus(3, 3)))
+    once = replace(twice.group, links=np.repeat(twice.group.links[:, ::2], 2, axis=1))
+    tree = twice.tree
+    hops = np.repeat(tree.route_links, 2), np.repeat(tree.route_classes, 2)
+    far = replace(
+        tree, route_offsets=2 * tree.route_offsets, route_links=hops[0], route_classes=hops[1]
+    )
+    for message, *parts in (
+        ("move links to links", implicit.tree, translations_of(hypercube(4))),
+        ("one tree, rooted at rank 0", implicit.schedule([1]), implicit.group),
+        ("links must be different ones of 72", tree, once),
+        ("one tree, whose rows take one link each", implicit.schedule([0, 1]), implicit.group),
+        ("one tree, whose rows take one link each", far, twice.group),
+    ):
+        with pytest.raises(ScheduleError, match=message):
+            verify_implicit(ImplicitSchedule(*parts))
 
 
 def parallel(topology):
