@@ -66,6 +66,17 @@ def test_the_command_schema_prints_a_schema_with_every_command(run):
     assert versions == {f"multitree.{name}.v1" for name in set(cli_main.COMMANDS) - {"schema"}}
 
 
+def test_the_engines_of_a_figure_may_be_several(run):
+    Path("s.yaml").write_text(
+        "topology: ring:4\nalgorithm: ring\nsize: [4KiB, 8KiB]\nengine: analytic"
+    )
+    run.printed("sweep s.yaml --out r --jobs 1")
+    results = Path("r/results.csv")
+    results.write_text(results.read_text().replace("analytic", "exact", 1))
+    data = run.json("figure sweep r")
+    assert data["engine"] == "exact+analytic" and problems(data) == []
+
+
 def test_types_of_the_table_are_schemas():
     nullable = {"type": ["string", "null"]}
     schemas = {
