@@ -275,19 +275,31 @@ def check_switches(schedule: Schedule) -> None:
         schedule.route_links[came_by + 1] == topology.reverse[schedule.route_links[came_by]]
     )
     classes = np.maximum.reduceat(schedule.route_classes, offsets[:-1])
-    for what, values, most in (
-        ("switches on the route", num_switches, MOST_SWITCHES),
-        ("virtual-channel class", classes, MOST_SWITCH_CLASSES - 1),
-    ):
-        if (values > most).any():
-            row = int(np.argmax(values > most))
-            raise ScheduleError(
-                f"{topology.name}: {schedule.describe(row)}: {what} must be at most {most}, "
-                f"not {values[row]}"
-            )
+    _check_lengths(schedule, num_switches, through_ranks)
+    if (classes >= MOST_SWITCH_CLASSES).any():
+        row = int(np.argmax(classes >= MOST_SWITCH_CLASSES))
+        raise ScheduleError(
+            f"{topology.name}: {schedule.describe(row)}: virtual-channel class must be at most "
+            f"{MOST_SWITCH_CLASSES - 1}, not {classes[row]}"
+        )
     if turns_back.any():
         hop = int(np.argmax(turns_back))
         raise ScheduleError(
             f"{topology.name}: {schedule.describe(int(row_of[came_by[hop]]))}: route must not "
             f"leave node {topology.label(int(passed[hop]))} by the port that it came in by"
         )
+
+
+def _check_lengths(schedule: Schedule, num_switches: Int64Array, through_ranks: bool) -> None:
+    """Raise a ScheduleError that names a message's ends where heads have no room for its route."""
+    if (num_switches <= MOST_SWITCHES).all():
+        return
+    row = int(num_switches.argmax())
+    topology, number = schedule.topology, int(num_switches[row])
+    src, dst = (topology.label(int(ends[row])) for ends in (schedule.src, schedule.dst))
+    where = ", each rank's router included" if through_ranks else ""
+    raise ScheduleError(
+        f"{topology.name}: {schedule.algorithm} sends from rank {src} to rank {dst}, and heads "
+        f"have no room for its way: switches on the route must be at most {MOST_SWITCHES}, "
+        f"not {number}{where}"
+    )
