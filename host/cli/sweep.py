@@ -246,7 +246,8 @@ def figure(
         raise ValueError(f"A folder of results, x and y must come with the figure {SWEEP}")
     else:
         names = [listed(each) if each else None for each in (networks, algorithms)]
-        limit = f", at most {limit_s:g} CPU s for each value (--limit-s)" if limit_s else ""
+        limit = f", at most {limit_s:g} CPU s for each value of analytic (--limit-s)"
+        limit = limit if limit_s and engine in (None, "analytic") else ""
         with Working(f"Figure {name}{limit}", lines=True) as work:
             made = make_figure(
                 name,

@@ -209,9 +209,9 @@ def run_points(
 ) -> list[PointResult]:
     """Results of points that are no grid, in their order, run or taken from the store in `out`.
 
-    Topologies of files are looked for in the current folder. A point that takes longer than
-    `limit_s` CPU seconds has an error, which is not stored; 0 is no limit. Other errors are those
-    of `run_sweep`.
+    Topologies of files are looked for in the current folder. A point of the engine analytic
+    that takes longer than `limit_s` CPU seconds has an error, which is not stored; 0 is no limit.
+    Other errors are those of `run_sweep`.
     """
     num_jobs = _num_jobs(jobs, None)
     for engine in {point.engine for point in points}:

@@ -22,6 +22,7 @@ from multitree.host.evaluation.sources import Source, network_of
 from multitree.host.runner import Runner
 from multitree.host.sizes import format_size
 from multitree.nic.driver.commands import PortCounts
+from multitree.topology.errors import report
 from tests.emulation import needs_rtl
 
 POINT = Point("torus:4x4", "multitree", 32768, "analytic")
@@ -110,12 +111,16 @@ def test_an_answer_is_kept_where_it_would_be_the_same_again(monkeypatch):
     assert "faulted" in said.costs["traceback"]
 
 
-def test_what_takes_longer_than_its_limit_is_run_again():
+def test_what_takes_longer_than_its_limit_is_run_again(monkeypatch):
     limited = replace(task(replace(POINT, algorithm="multitree")), limit_s=1e-9)
     says = f"multitree on {POINT.topology}, {format_size(POINT.size_bytes)} takes longer than the"
     said = answer(limited)
     assert not said.kept and said.result.error == f"{says} limit of 1e-09 CPU s"
     assert answer(replace(limited, limit_s=0)).result.cycles
+    # It is that of the engine analytic: a long run of another one must not end behind it.
+    monkeypatch.setattr(point_run, "run_point", lambda *_, **__: report("bounds") or PointResult())
+    for engine, is_kept in (("analytic", False), ("exact", True), ("rtl", True)):
+        assert answer(replace(limited, point=replace(POINT, engine=engine))).kept == is_kept
 
 
 def test_a_worker_of_other_code_answers_nothing():
