@@ -152,9 +152,9 @@ def make_figure(
     """Find the values of a figure, and write NAME.csv and NAME.svg to a folder, which is made.
 
     Where `out` ends in .svg, .pdf or .png it is the picture's file, and the CSV is next to it.
-    Results are stored there and not run again; what takes analytic longer than `limit_s` CPU
-    seconds has none. The rule is "ours" or "published". FigureError if the figure is unknown or cannot be made
-    so; other errors are of engines, networks and files.
+    Results are stored there and not run again; what takes the engine analytic longer than `limit_s`
+    CPU seconds has none. The rule is "ours" or "published". FigureError if the figure is unknown or
+    cannot be made so; other errors are of engines, networks and files.
     """
     figure = figure_named(name)
     request = _request(figure, networks, sizes, engine, rule, algorithms)
