@@ -22,13 +22,14 @@ SECONDS_BETWEEN = 10.0
 class Campaign(Generic[Outcome]):
     """What a campaign runs, in processes of their own, and how it is judged and shown."""
 
-    run: Callable[..., Outcome]  # by its seed; with `can_forward` also by `forward_flits`
+    run: Callable[..., Outcome]  # by its seed; also by `forward_flits` and `kind`, if it has them
     outcome: type[Outcome]
     problem: Callable[[Outcome], str | None]  # what is wrong, in one line
     table_of: Callable[[Sequence[Outcome]], list[Row]]
     columns: tuple[str, ...] = ()  # of its rows, for people; all if empty
     chunk: int = 1  # seeds that one process takes at a time
     can_forward: bool = False
+    kinds: tuple[str, ...] = ()  # of what happens to runs, of which one may be chosen
 
     def main(self, description: str | None, *, runs: int) -> int:
         forward = {"type": int, "default": 0, "help": "on private links"}
@@ -40,8 +41,10 @@ class Campaign(Generic[Outcome]):
             only={"type": int, "metavar": "SEED", "help": "one run, and all about it"},
             results={"type": Path, "help": "file that keeps outcomes, to go on later"},
             **{"forward_flits": forward} if self.can_forward else {},
+            **{"kind": {"choices": self.kinds, "help": "of all runs"}} if self.kinds else {},
         )
         modes = {"forward_flits": given.forward_flits} if self.can_forward else {}
+        modes |= {"kind": given.kind} if self.kinds else {}
         chosen = replace(self, run=partial(self.run, **modes))
         if given.only is not None:
             outcome = chosen.run(given.only)

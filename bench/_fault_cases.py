@@ -1,5 +1,6 @@
 """Runs of the fault campaign: what each one draws from its seed."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,6 +36,7 @@ SWITCHED = {
 }
 """How often each one is drawn of those with switches."""
 OF_STATE = ("flip row", "flip flow", "flip count", "flip mark", "flip buffer", "flip queue")
+OF_STATE += ("flip register",)
 KINDS = (
     *(f"flip {field.name.lower()}" for field in FlitField),
     *("drop flit", "duplicate flit", "delay flit", "lose credit", "double credit", "mute link"),
@@ -42,6 +44,10 @@ KINDS = (
     *(*OF_STATE, "flip switch", "flip write"),
 )
 ONLY_PRIVATE, ONLY_SWITCHED = {"flip mark"}, {"dead switch", "flip switch"}
+QUEUED = re.compile(r"queue(\.register)?\.(o__payload|spare)$")
+"""Registers of a queue that hold an entry with check bits."""
+UNPROTECTED = re.compile(r"^bus\.|\.adder\.|^monitor__")
+"""Registers of the bus, of what is being added, and of what is shown to monitors."""
 MAX_MUTE_CYCLES = 2000
 MAX_DELAY_CYCLES = 300
 MAX_SKEW_CYCLES = 200
@@ -106,16 +112,18 @@ def config_of(model: LinkModel, shared: bool) -> Config:
     return SHARED_CONFIG if shared else replace(CONFIG, forward_flits=model.forward_flits)
 
 
-def draw(seed: int, forward_flits: int = 0) -> Case:
-    """Everything about one run, of which every second one is on a network with switches.
+def draw(seed: int, forward_flits: int = 0, kind: str | None = None) -> Case:
+    """Everything about one run, of which every second one is on a network with switches, unless
+    `kind`, by default one or two at random, is of the others only.
 
     On private links interfaces keep so many flits to forward them.
     """
     rng = np.random.default_rng(seed)
-    networks = SWITCHED if seed % 2 else NETWORKS
+    switched = kind in ONLY_SWITCHED or (seed % 2 and kind not in ONLY_PRIVATE)
+    networks = SWITCHED if switched else NETWORKS
     network = str(rng.choice(list(networks), p=list(networks.values())))
     network += f":{rng.integers(20)}" if network == "random" else ""
-    kinds = [k for k in KINDS if k not in (ONLY_PRIVATE if seed % 2 else ONLY_SWITCHED)]
+    kinds = [k for k in KINDS if k not in (ONLY_PRIVATE if switched else ONLY_SWITCHED)]
     rings = network.startswith(("ring", "full", "mesh:3x2"))
     algorithms = ["multitree", "ring", "bidirectional_ring"] if rings else ["multitree"]
     model = LinkModel(
@@ -146,7 +154,7 @@ def draw(seed: int, forward_flits: int = 0) -> Case:
         loads_ahead=bool(rng.random() < 0.3),
         lockstep=False,
         skews=(),
-        kinds=tuple(str(kind) for kind in rng.choice(kinds, 1 if rng.random() < 0.75 else 2)),
+        kinds=(kind,) if kind else tuple(map(str, rng.choice(kinds, 1 + (rng.random() >= 0.75)))),
         faults=(),
     )
     schedule = schedule_of(case.network, case.algorithm, case.latency_cycles)
@@ -213,8 +221,15 @@ def states_of(config: Config, switch: bool) -> list[State]:
     return expose(text)[1]
 
 
-def is_of_kind(kind: str, name: str) -> bool:
+def is_plain(state: State) -> bool:
+    """Whether a state is a register without check bits."""
+    return not state.depth and not QUEUED.search(state.name)
+
+
+def is_of_kind(kind: str, state: State) -> bool:
     """Whether a state is one that this kind of fault strikes."""
+    if is_plain(state):
+        return kind in ("flip register", "flip switch") and not UNPROTECTED.search(state.name)
     places = {
         "flip row": ("tables.table.",),
         "flip flow": ("tables.flows.",),
@@ -222,10 +237,11 @@ def is_of_kind(kind: str, name: str) -> bool:
         "flip mark": ("scoreboard.marks_",),
         "flip buffer": (".link.",),
         "flip switch": ("",),
+        "flip register": (),
     }
     if kind in places:
-        return any(place in name for place in places[kind])
-    return not any(is_of_kind(other, name) for other in places if other != "flip switch")
+        return any(place in state.name for place in places[kind])
+    return not any(is_of_kind(other, state) for other in places if other != "flip switch")
 
 
 def flip_state(
@@ -244,7 +260,7 @@ def flip_state(
     numbers = [
         number
         for number, state in enumerate(states)
-        if is_of_kind(kind, state.name)
+        if is_of_kind(kind, state)
         and ("port_" not in state.name or any(port in state.name for port in used))
     ]
     if kind in ("flip row", "flip flow") and rng.random() < 0.8:
@@ -255,7 +271,10 @@ def flip_state(
     most = {"flip row": np.bincount(schedule.src).max(), "flip flow": schedule.num_flows}
     most["flip count"] = 4 * schedule.num_flows
     most["flip mark"] = 2 * schedule.num_flows
-    entry = int(rng.integers(min(state.depth, int(most.get(kind, state.depth)))))
+    if is_plain(state):
+        return injection.FlipState(node, cycle, number, 0, int(rng.integers(state.width)))
+    depth = max(state.depth, 1)
+    entry = int(rng.integers(min(depth, int(most.get(kind, depth)))))
     entry = entry if rng.random() < 0.5 else injection.EVERY_ENTRY
     # Queues have a parity, which finds two flips that are neighbours and not any two.
     stays = kind in ("flip row", "flip flow", "flip count", "flip mark")

@@ -4,7 +4,8 @@ Each run draws a network, an algorithm, modes, a size, memory timing and one or 
 random places and cycles. After a fault all ranks are reset and run once more. Exit status 1 if a
 run does not end, if a sum is wrong and no fault tells, or if a fault has no name:
 ``python bench/fault_campaign.py --runs 1000``; a single run again: ``--only SEED``;
-with interfaces that forward on private links: ``--forward-flits 32``.
+with interfaces that forward on private links: ``--forward-flits 32``; one kind of fault at random
+instead of one or two: ``--kind "flip register"``.
 """
 
 import re
@@ -19,18 +20,20 @@ from typing import Any
 
 import numpy as np
 from _campaign import Campaign
-from _fault_cases import KINDS, NUM_SWITCH_PORTS, Case, config_of, draw, schedule_of
+from _fault_cases import KINDS, NUM_SWITCH_PORTS, Case, config_of, draw, schedule_of, states_of
 
 from multitree import DeviceError, execute
 from multitree.host.runner import make_buffers
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import FaultCode
 from multitree.sim.emulator.library import network_library
+from multitree.sim.faults.injection import FlipState
 from multitree.sim.rtl.loads import Upcoming
 from multitree.sim.rtl.session import RtlSession
 from multitree.sim.timing.limits import limits_of
 from multitree.topology.collectives import DTYPES
 
+NAMES = [code.name for code in FaultCode if code]
 EXACT, LINK_DOWN, HOST_RESET = "exact", "LINK_DOWN", "HOST_RESET"
 BAD = ("HANG", "WRONG", "UNNAMED", "TRACEBACK", "NOT_RECOVERED")
 ACCESS_CYCLES = 32
@@ -93,6 +96,7 @@ class Run:
             except Exception:
                 name, text = "TRACEBACK", traceback.format_exc()
         resets = 0 if recovered is None else self.num_resets
+        text += f"; struck: {self._struck()}" if name in BAD else ""
         return Outcome(self.case.seed, self.case.kinds, name, self.share, recovered, resets, text)
 
     def _recovers(self) -> bool:
@@ -124,6 +128,16 @@ class Run:
         except DeviceError as error:
             return name_of(str(error)), str(error)
         return (EXACT, "") if right else ("WRONG", "wrong result and no fault")
+
+    def _struck(self) -> str:
+        """The faults, and which states they are of."""
+        topology = self.schedule.topology
+        states = [
+            states_of(self.config, fault.node >= topology.num_ranks)[fault.state].name
+            for fault in self.case.faults
+            if isinstance(fault, FlipState)
+        ]
+        return f"{', '.join(map(str, self.case.faults))} {' '.join(states)}"
 
     def _exact(
         self,
@@ -178,14 +192,14 @@ def name_of(text: str) -> str:
     ):
         if words in text:
             return name
-    codes = [code for code in re.findall(r"\(([A-Z_]+)\)", text) if code in FaultCode.__members__]
+    codes = [code for code in re.findall(r"\(([A-Z_]+)\)", text) if code in NAMES]
     # What a switch began is named behind it.
     known = [code for code in codes if code != FaultCode.PEER_FAULT.name] or codes
     return known[0] if known else "UNNAMED"
 
 
-def run_once(seed: int, forward_flits: int = 0) -> Outcome:
-    return Run(draw(seed, forward_flits)).outcome()
+def run_once(seed: int, forward_flits: int = 0, kind: str | None = None) -> Outcome:
+    return Run(draw(seed, forward_flits, kind)).outcome()
 
 
 def table_of(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -217,7 +231,7 @@ def problem(outcome: Outcome) -> str | None:
     return f"{outcome.name}: {outcome.text}" if outcome.name in BAD else None
 
 
-CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, COLUMNS, chunk=25, can_forward=True)
+CAMPAIGN = Campaign(run_once, Outcome, problem, table_of, COLUMNS, 25, True, KINDS)
 
 if __name__ == "__main__":
     sys.exit(CAMPAIGN.main(__doc__, runs=100))

@@ -191,18 +191,17 @@ def _ports_header(config: Config, num_switch_ports: int) -> str:
 
 
 _MODULE = re.compile(r"^module \\?([^\s(]+)")
-_MEMORY = re.compile(r"^  reg \[(\d+):0\] (\w+) \[(\d+):0\];$")
-_REGISTER = re.compile(r"^  reg \[(\d+):0\] (o__payload|spare)( = .*)?;$")
+_MEMORY = re.compile(r"^  reg (?:\[(\d+):0\] )?(\\\S+|\w+) +\[(\d+):0\];$")
+_REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\\\S+|\w+)(?: *;| += .*;)$")
+_CLOCKED = re.compile(r"^ +(\\\S+|\w+) *(?:\[[\d:]+\] *)?<= ")
 _INSTANCE = re.compile(r"^  \\(\S+)  ?\\?(\S+) +\($")
-_QUEUES = ("queue", "queue.register")
-"""End the names of queues that hold words with check bits, and of a queue's own `Register`."""
 _PUBLIC = "/*verilator public_flat_rw*/"
 
 
 @dataclass(frozen=True)
 class State:
-    """A memory, or a register that holds an entry of a queue, with its bits per entry and its
-    entries, of which a register has one; `name` is its place below the top module.
+    """A memory, or a register (`depth` 0), with its bits per entry and its entries; `name` is its
+    place below the top module.
     """
 
     name: str
@@ -217,20 +216,25 @@ def expose(verilog: str) -> tuple[str, list[State]]:
     lines, module = verilog.replace(f" {NO_INLINE}", "").split("\n"), ""
     found: dict[str, list[State]] = {}
     instances: dict[str, list[tuple[str, str]]] = {}
+    declared: dict[str, tuple[int, str | None]] = {}
     for number, line in enumerate(lines):
         if header := _MODULE.match(line):
             module = header.group(1)
-            found[module], instances[module] = [], []
+            found[module], instances[module], declared = [], [], {}
         elif instance := _INSTANCE.match(line):
             instances[module].append((instance.group(2), instance.group(1)))
         elif memory := _MEMORY.match(line):
             lines[number] = f"{line[:-1]} {_PUBLIC};"
             width, name, depth = memory.groups()
-            found[module].append(State(name, int(width) + 1, int(depth) + 1))
-        elif module.endswith(_QUEUES) and (register := _REGISTER.match(line)):
-            width, name, init = register.groups()
-            lines[number] = f"  reg [{width}:0] {name} {_PUBLIC}{init or ''};"
-            found[module].append(State(name, int(width) + 1, 1))
+            found[module].append(State(name.lstrip("\\"), int(width or 0) + 1, int(depth) + 1))
+        elif register := _REGISTER.match(line):
+            declared[register.group(2)] = number, register.group(1)
+        # What no clock sets is a wire in a process of its own.
+        elif (clocked := _CLOCKED.match(line)) and clocked.group(1) in declared:
+            name = clocked.group(1)
+            place, width = declared.pop(name)
+            lines[place] = re.sub(r"(?= *;$| += )", f" {_PUBLIC}", lines[place], count=1)
+            found[module].append(State(name.lstrip("\\"), int(width or 0) + 1, 0))
     return "\n".join(lines), list(_placed(next(iter(found)), found, instances))
 
 
@@ -254,5 +258,7 @@ def poke_macro(macro: str, top: str, states: list[State]) -> str:
 
 
 def _member(top: str, name: str) -> str:
-    """What Verilator calls a signal: two underscores in a row are written otherwise."""
-    return "__DOT__".join(part.replace("__", "___05F") for part in (top, *name.split(".")))
+    """What Verilator calls a signal: characters that C++ lacks have their codes in its names."""
+    parts = (part.replace("__", "___05F") for part in (top, *name.split(".")))
+    coded = (re.sub(r"\W", lambda found: f"__0{ord(found[0]):02X}", part) for part in parts)
+    return "__DOT__".join(coded)

@@ -7,7 +7,7 @@ from multitree.hw.export.verilog import generate
 from multitree.hw.lanes import LaneUnit
 from multitree.hw.link.crossing import LINK_DOMAIN, LinkCrossing
 from multitree.sim.emulator import library as module
-from multitree.sim.emulator.library import cached_verilog
+from multitree.sim.emulator.library import cached_verilog, expose, poke_macro
 
 SIZES = {"flit_bytes": 8, "num_vcs": 1, "depth": 16}
 
@@ -78,3 +78,39 @@ def test_another_yosys_generates_anew(generated, monkeypatch):
     monkeypatch.setenv("AMARANTH_USE_YOSYS", "system")
     cached_verilog(LaneUnit, flit_bytes=8, name="lanes")
     assert generated == ["lanes"] * 2
+
+
+def test_every_register_and_memory_is_state_whatever_its_name_and_no_wire_is():
+    text = r"""module top(
+  clk
+);
+  reg \$wake ;
+  reg [3:0] \$1 ;
+  reg [3:0] \$signal  = 4'h0;
+  reg \fault$78 = 1'h0;
+  reg [7:0] _0_;
+  reg [7:0] storage [6:0];
+  always @*
+    \$1 = \$signal  + 1;
+  always @(posedge clk)
+    \$signal  <= \$1 ;
+  always @(posedge clk) begin
+    if (clk)
+      storage[\$1 ] <= _0_;
+    _0_ <= storage[\$1 ];
+    \fault$78  <= clk <= 1;
+  end
+  \top.part  \part$2  (
+    .clk(clk)
+  );
+endmodule
+module \top.part (clk);
+  reg valid = 1'h0;
+  always @(posedge clk)
+    valid <= clk;
+endmodule"""
+    exposed, states = expose(text)
+    found = [("storage", 8, 7), ("$signal", 4, 0), ("_0_", 8, 0), ("fault$78", 1, 0)]
+    assert [(s.name, s.width, s.depth) for s in states] == [*found, ("part$2.valid", 1, 0)]
+    assert exposed.count("public_flat_rw") == 5
+    assert "top__DOT__part__0242__DOT__valid)" in poke_macro("M", "top", states)

@@ -124,7 +124,7 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
     assert not lost
     names = {}
     for state in states:
-        if "port_" not in state.name or "port_0" in state.name:
+        if ("port_" not in state.name or "port_0" in state.name) and not cases.is_plain(state):
             # Once what stays; what is held for a cycle in that, and what is held longer not twice.
             for every in (1400, 3, 1):
                 faults = flips(states, 1, state.name, distance, every)
@@ -138,6 +138,29 @@ def test_every_state_of_an_interface_in_use_whose_bits_flip_is_reported(
         assert outcome in (code, campaign.EXACT), name
         if any(name.endswith(end) for end in USED[links]) and "reorder_buffer" not in name:
             assert outcome == code, name
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "kinds"),
+    [
+        ("core.port_0.sender.reads.queue.o__valid", 0, ["flip register", "flip switch"]),
+        ("core.tracker.$signal$12", 0, ["flip register", "flip switch"]),
+        ("core.port_0.sender.reads.queue.o__payload", 0, ["flip queue", "flip switch"]),
+        (
+            "core.port_0.link.receiver.buffer_0.queue.rest.storage",
+            64,
+            ["flip buffer", "flip switch"],
+        ),
+        ("core.port_0.receiver.reducer.adder.first_0", 0, []),
+        ("bus.bus__rdata", 0, []),
+    ],
+)
+def test_every_register_is_struck_but_those_of_the_bus_and_of_what_is_added(
+    cases, name, depth, kinds
+):
+    state = cases.State(name, 4, depth)
+    found = [kind for kind in cases.KINDS if kind in (*cases.OF_STATE, "flip switch")]
+    assert [kind for kind in found if cases.is_of_kind(kind, state)] == kinds
 
 
 @needs_rtl
@@ -173,6 +196,7 @@ def test_a_run_beyond_its_bound_is_reported(campaign, exact_seed, monkeypatch):
         ("Rank 0, port 1: link is not up after 900 cycles", "LINK_DOWN"),
         ("Rank 0: table is not accepted", "UNNAMED"),
         ("Rank 0: (SOMETHING) else", "UNNAMED"),
+        ("Rank 0: no fault (NONE); origin rank 0", "UNNAMED"),
     ],
 )
 def test_errors_are_counted_by_the_fault_they_name(campaign, text, name):
