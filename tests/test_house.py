@@ -35,7 +35,7 @@ MAY_IMPORT = {
 ORDER = {
     "topology": "errors environment file_io arrays collectives networks "
     "families routing schedules checks lowering packing algorithms files specs",
-    "hw": "codes component arbiter stream check_bits crc float_add lanes memory_channel "
+    "hw": "codes component arbiter stream check_bits crc float_add lanes twins memory_channel "
     "link switch axi export",
     "nic": "driver layouts signatures control forward reduce send receive top interface",
     "sim": "native_build timing analytic exact emulator faults rtl cocotb choice estimate jobs",

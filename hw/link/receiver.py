@@ -4,7 +4,7 @@ from amaranth import Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from multitree.hw.check_bits import Checked
+from multitree.hw.check_bits import Checked, parity_of, parity_width
 from multitree.hw.codes import SEQUENCE_WIDTH, check_integer
 from multitree.hw.link.check import RunningCheck, compare
 from multitree.hw.link.link import (
@@ -96,6 +96,9 @@ class LinkReceiver(wiring.Component):
         room = Signal(num_vcs, init=-1)
         expected = Signal(SEQUENCE_WIDTH)
         flit, entry = Signal(layout, reset_less=True), Signal(self._unit, reset_less=True)
+        # As old as the CRC's check: no bit is without either.
+        came = Cat(flit.kind, flit.payload)
+        parity = Signal(parity_width(len(came)), reset_less=True)
         m.d.sync += valid.eq(self.link.valid)
         with m.If(self.link.valid):
             m.d.sync += [flit[name].eq(getattr(self.link, name)) for name, _ in layout]
@@ -119,12 +122,13 @@ class LinkReceiver(wiring.Component):
             queued.eq(Mux(taken, chosen, 0)),
             entry.kind.eq(flit.kind),
             entry.payload.eq(flit.payload),
+            parity.eq(parity_of(came)),
         ]
         with m.If(~self.up):
             m.d.sync += expected.eq(0)
         sound = compare(m, self, self._check, flit, entry, taken, is_control)
         for vc in range(num_vcs):
-            self._buffer(m, vc, queued[vc], entry, sound)
+            self._buffer(m, vc, queued[vc], entry, parity, sound)
             self._count(m, vc, taken & chosen[vc], room[vc])
         return m
 
@@ -139,9 +143,9 @@ class LinkReceiver(wiring.Component):
         with m.If(~self.up):
             m.d.sync += [inside.eq(0), room.eq(1)]
 
-    def _buffer(self, m, vc, queued, entry, sound):
+    def _buffer(self, m, vc, queued, entry, parity, sound):
         """The queue of one channel; nothing leaves it behind a wrong CRC."""
-        buffer = Checked(CutFifo, shape=self._unit, depth=self.depth)
+        buffer = Checked(CutFifo, shape=self._unit, has_parity=True, depth=self.depth)
         # What a session leaves behind is dropped without a credit: the other end begins with all.
         m.submodules[f"buffer_{vc}"] = ResetInserter(~self.up)(buffer)
         # Behind a wrong CRC no channel is trusted; in the first cycle of `~up` the buffer still
@@ -151,6 +155,7 @@ class LinkReceiver(wiring.Component):
         m.d.comb += [
             buffer.i.valid.eq(queued & self.up),
             buffer.i.payload.eq(entry),
+            buffer.parity.eq(parity),
             o.payload.eq(buffer.o.payload),
             o.valid.eq(buffer.o.valid & whole),
             buffer.o.ready.eq(o.ready),

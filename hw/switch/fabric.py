@@ -12,6 +12,7 @@ from multitree.hw.component import add_instances
 from multitree.hw.link.link import unit_layout, vc_unit_layout
 from multitree.hw.switch.input import SwitchInput
 from multitree.hw.switch.output import SwitchOutput
+from multitree.hw.twins import Twins
 
 __all__ = ["SwitchFabric"]
 
@@ -32,6 +33,8 @@ class SwitchFabric(wiring.Component):
     ----------
     num_ports, num_vcs, flit_bytes, route_offset, num_hops, sequence_offset, step_offset : int
         As of `Switch`.
+    has_twins : bool
+        Registers of inputs and outputs have twins (`hw.twins`).
 
     Members
     -------
@@ -51,6 +54,8 @@ class SwitchFabric(wiring.Component):
         Strobe per port: a head came in whose route leads nowhere, a flit out of place.
     lost_messages : Out(num_ports)
         Strobe per port: a message ended since this port's link is lost.
+    state_errors : Out(num_ports)
+        Strobe per port: bits of its input's or its output's registers have flipped.
 
     References
     ----------
@@ -68,6 +73,7 @@ class SwitchFabric(wiring.Component):
         num_hops: int,
         sequence_offset: int,
         step_offset: int,
+        has_twins: bool = False,
     ):
         self.num_ports = check_integer("Ports", num_ports, least=2, most=1 << PORT_WIDTH)
         if num_vcs not in (2, 4):
@@ -85,7 +91,7 @@ class SwitchFabric(wiring.Component):
             for vc in range(num_vcs)
         ]
         others = (num_ports - 1) * num_vcs
-        self._new_output = partial(SwitchOutput, num_inputs=others, **sizes)
+        self._new_output = partial(SwitchOutput, num_inputs=others, **sizes, has_twins=has_twins)
         flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
         self.flit_bytes, self.route_offset, self.num_hops, self.sequence_offset = (
             flit_bytes,
@@ -93,7 +99,7 @@ class SwitchFabric(wiring.Component):
             num_hops,
             sequence_offset,
         )
-        self.step_offset = step_offset
+        self.step_offset, self.has_twins = step_offset, has_twins
         super().__init__(
             {
                 "i": In(flits).array(num_ports * num_vcs),
@@ -105,15 +111,20 @@ class SwitchFabric(wiring.Component):
                 "route_errors": Out(num_ports),
                 "framing_errors": Out(num_ports),
                 "lost_messages": Out(num_ports),
+                "state_errors": Out(num_ports),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         older, ages = self._compare_ages(m)
+        flipped: list[list] = [[] for _ in range(self.num_ports)]
         for number, end in enumerate(self._inputs):
             port, vc = divmod(number, self.num_vcs)
-            m.submodules[f"input_{port}_{vc}"] = end
+            flipped[port].append(end.state_error)
+            block = Twins(end) if self.has_twins else end
+            flipped[port] += [block.state_error] * self.has_twins
+            m.submodules[f"input_{port}_{vc}"] = block
             wiring.connect(m, wiring.flipped(self.i[number]), end.i)
             m.d.comb += [end.gone.eq(self.gone), end.lost.eq(self.lost[port])]
             with m.If(end.message_lost):
@@ -126,6 +137,7 @@ class SwitchFabric(wiring.Component):
                 output.may_send.eq(self.may_send[number]),
                 self.take[number].eq(output.take),
                 self.flits[number].eq(output.flit),
+                self.state_errors[number].eq(Cat(*flipped[number], output.state_error).any()),
                 self.route_errors[number].eq(Cat(end.route_error for end in ends).any()),
                 self.framing_errors[number].eq(Cat(end.framing_error for end in ends).any()),
             ]

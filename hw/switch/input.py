@@ -4,6 +4,7 @@ from amaranth import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from multitree.hw.check_bits import parity_of, parity_width
 from multitree.hw.codes import HOP_WIDTH, PORT_WIDTH, check_integer, vc_width
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout
 
@@ -61,6 +62,8 @@ class SwitchInput(wiring.Component):
         Strobe: a head's route leads nowhere; a flit has no head before it, or a message no tail.
     message_lost, lost_port : Out(1), Out(PORT_WIDTH)
         Strobe: a message ends since a link is lost; that link's port.
+    state_error : Out(1)
+        Strobe: bits of the flit that left in the cycle before have flipped.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class SwitchInput(wiring.Component):
         self.port = check_integer("Port", port, least=0, most=num_ports - 1)
         self._parity = check_integer("VC", vc, least=0, most=num_vcs - 1) % 2
         flits = stream.Signature(unit_layout(flit_bytes=flit_bytes))
-        strobes = ("drops", "route_error", "framing_error", "message_lost")
+        strobes = ("drops", "route_error", "framing_error", "message_lost", "state_error")
         self.flit_bytes, self.route_offset, self.num_hops, self.vc = (
             flit_bytes,
             route_offset,
@@ -112,9 +115,7 @@ class SwitchInput(wiring.Component):
         target, full = Signal(PORT_WIDTH), Signal()
         ends = full & _is_last(held.kind)
         m.d.comb += self.o.payload.eq(held)
-        with m.If(self.i.ready):
-            m.d.sync += held.kind.eq(unit.kind)
-            m.d.sync += held.payload.eq(Mux(first, self._shifted(unit.payload), unit.payload))
+        self._hold(m, held, unit, first)
         self._read_hop(m, unit.payload, exists)
         with m.FSM():
             with m.State("ROUTE"):
@@ -164,6 +165,20 @@ class SwitchInput(wiring.Component):
                 with m.If(self.i.valid & (first | _is_last(unit.kind))):
                     m.next = "ROUTE"
         return m
+
+    def _hold(self, m, held, unit, first):
+        """Keep a flit with its parity, which is looked at where it goes."""
+        word, stored = held.as_value(), Signal.like(held)
+        m.d.comb += [
+            stored.kind.eq(unit.kind),
+            stored.payload.eq(Mux(first, self._shifted(unit.payload), unit.payload)),
+        ]
+        parity = Signal(parity_width(len(word)), reset_less=True)
+        left, syndrome = Signal(), Signal.like(parity)
+        with m.If(self.i.ready):
+            m.d.sync += [held.eq(stored), parity.eq(parity_of(stored.as_value()))]
+        m.d.sync += [left.eq(self.o.valid & self.o.ready), syndrome.eq(parity_of(word) ^ parity)]
+        m.d.comb += self.state_error.eq(left & syndrome.any())
 
     def _read_hop(self, m, payload, exists):
         """Where the head at hand wants to go, and whether there is such a place."""

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import AGE, Ages, OldestFirst
 from multitree.hw.codes import check_integer, vc_width
 from multitree.hw.link.link import Kind, check_num_vcs, unit_layout, vc_unit_layout
+from multitree.hw.twins import with_twins
 
 __all__ = ["SwitchOutput"]
 
@@ -31,6 +32,8 @@ class SwitchOutput(wiring.Component):
         Virtual channels of every port, even: they go from even to even and from odd to odd.
     flit_bytes : int
         Bytes of a flit's payload.
+    has_twins : bool
+        Its registers have twins (`hw.twins`).
 
     Members
     -------
@@ -50,9 +53,11 @@ class SwitchOutput(wiring.Component):
         Per channel: the transmitter takes a flit.
     take, flit : Out(1), Out(StructLayout)
         Here is one: `kind`, `vc` and `payload`.
+    state_error : Out(1)
+        Bits of its registers have flipped.
     """
 
-    def __init__(self, *, num_inputs: int, num_vcs: int, flit_bytes: int):
+    def __init__(self, *, num_inputs: int, num_vcs: int, flit_bytes: int, has_twins: bool = False):
         check_integer("Inputs", num_inputs, least=1)
         self.num_vcs = check_num_vcs(num_vcs, least=2)
         if num_vcs % 2:
@@ -60,7 +65,7 @@ class SwitchOutput(wiring.Component):
         if num_inputs % num_vcs:
             raise ValueError(f"Inputs must be a multiple of {num_vcs}, not {num_inputs!r}")
         self.num_inputs = num_inputs
-        self.flit_bytes = flit_bytes
+        self.flit_bytes, self.has_twins = flit_bytes, has_twins
         super().__init__(
             {
                 "requests": In(num_vcs).array(num_inputs),
@@ -75,6 +80,7 @@ class SwitchOutput(wiring.Component):
                 "may_send": In(num_vcs),
                 "take": Out(1),
                 "flit": Out(vc_unit_layout(flit_bytes=flit_bytes, num_vcs=num_vcs)),
+                "state_error": Out(1),
             }
         )
 
@@ -107,7 +113,7 @@ class SwitchOutput(wiring.Component):
             self.flit.vc.eq(vc),
             self.flit.payload.eq(chosen.payload),
         ]
-        return m
+        return with_twins(m, platform, self.state_error) if self.has_twins else m
 
     def _channel(self, m, vc, goes, ends, link, ages):
         """One channel: who has it, among the inputs of its parity, and whether that can send."""

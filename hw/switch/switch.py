@@ -83,6 +83,7 @@ class Switch(wiring.Component):
             num_hops=num_hops,
             sequence_offset=sequence_offset,
             step_offset=step_offset,
+            has_twins=True,
             **sizes,
         )
         flits = {"depth": depth, "submessage_flits": submessage_flits}
@@ -155,7 +156,7 @@ class Switch(wiring.Component):
             (port.check_error, SwitchFault.LINK_CHECK),
             (port.sequence_error, SwitchFault.LINK_SEQUENCE),
             (port.epoch_error, SwitchFault.LINK_EPOCH),
-            (port.state_error, SwitchFault.STATE_PARITY),
+            (port.state_error | fabric.state_errors[number], SwitchFault.STATE_PARITY),
         )
         broken = Cat(strobe for strobe, _ in link_faults).any()
         # A link at fault is as good as lost: its messages may never be complete.

@@ -63,7 +63,7 @@ _SENTENCES = {
     FaultCode.TABLE_CRC: "the table in memory is not the one whose CRC-32 the host wrote",
     FaultCode.TABLE_PARITY: "bits of the table or flow memory have flipped",
     FaultCode.DUPLICATE_MESSAGE: "a message came a second time in one collective",
-    FaultCode.STATE_PARITY: "bits of a queue, a link buffer, a count or a mark have flipped",
+    FaultCode.STATE_PARITY: "bits of a queue, link buffer, count, mark or register have flipped",
     FaultCode.LINK_CHECK: "what came over the link has another CRC than what was sent",
     FaultCode.LENGTH: "a message came whose length is not that of its flow",
     FaultCode.LINK_EPOCH: "a flit came from before the link was last up",

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from multitree.hw.component import add_instances
 from multitree.hw.link.link import LinkSignature
+from multitree.hw.twins import Twins
 from multitree.nic.control.checker import SettingsCheck
 from multitree.nic.control.collective import Control
 from multitree.nic.control.counters import count_activity
@@ -39,6 +40,8 @@ class Core(wiring.Component):
         Resets the ports where they are instances; a `ResetInserter` has to reset all else.
     settings, status : In, Out(32), one per written and per read register
         From and to the register file, in the order of `writable()` and `readable()`.
+    settings_differ : In(1)
+        A register of the register file and its twin differ: a fault once a collective runs.
     command, changed, table_write, flow_write, index, word, data, counter : In, Out
         As of `RegisterFile`.
     locked, start_waits, irq : Out(1)
@@ -52,6 +55,7 @@ class Core(wiring.Component):
     def __init__(self, config: Config):
         self.config = config
         self._tracker = self._make_tracker()
+        self._twins: list[Twins] = []
         if config.forward_flits:
             self._beginnings = DependencyTracker(
                 config, num_clients=2 * config.num_ports, width=beginning_layout(config).size
@@ -63,6 +67,7 @@ class Core(wiring.Component):
             {
                 "reset": In(1),
                 "settings": In(32).array(len(writable())),
+                "settings_differ": In(1),
                 "status": Out(32).array(len(self._readable)),
                 "command": In(32),
                 "changed": In(32),
@@ -94,9 +99,11 @@ class Core(wiring.Component):
             wiring.connect(m, wiring.flipped(self.rx[number]), port.rx)
             wiring.connect(m, port.memory, wiring.flipped(self.memory[number]))
         forwards = config.forward_flits > 0
-        m.submodules.fetcher = fetcher = (PipelinedFetcher if forwards else Fetcher)(config)
+        fetcher = (PipelinedFetcher if forwards else Fetcher)(config)
         m.submodules.tables = tables = Tables(config)
-        m.submodules.control = control = Control(config)
+        control = Control(config)
+        # Its cycles are only shown.
+        self._add_twins(m, but=[control.cycles], fetcher=fetcher, control=control)
         m.submodules.monitor = monitor = FaultMonitor(config)
         settings = dict(zip(writable(), self.settings, strict=True))
         used = dict(zip(writable(), tables.used, strict=True))
@@ -111,7 +118,8 @@ class Core(wiring.Component):
         self._check_settings(m, control, settings, used)
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
-        self._check_state(m, monitor)
+        self._check_state(m, monitor, fetcher)
+        self._check_twins(m, monitor, control, tables)
         self._wire_counters(m, ports, control)
         m.submodules.relay = relay = FaultRelay(config)
         relay.connect(m, ports, monitor, settings["RANK"])
@@ -191,7 +199,8 @@ class Core(wiring.Component):
 
     def _wire_tracker(self, m, ports, control, select):
         """The tracker's clients: senders, receivers and the bus; returns the count it asked for."""
-        m.submodules.tracker = tracker = self._tracker
+        tracker = self._tracker
+        self._add_twins(m, tracker=tracker)
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_query, tracker.queries[2 * number])
             wiring.connect(m, port.receive_query, tracker.queries[2 * number + 1])
@@ -215,7 +224,8 @@ class Core(wiring.Component):
         """What ports write, to all senders and receivers; the tracker of where messages begin."""
         if not self.config.forward_flits:
             return []
-        m.submodules.beginnings = beginnings = self._beginnings
+        beginnings = self._beginnings
+        self._add_twins(m, beginnings=beginnings)
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_beginning, beginnings.queries[2 * number])
             wiring.connect(m, port.receive_beginning, beginnings.queries[2 * number + 1])
@@ -271,11 +281,27 @@ class Core(wiring.Component):
             wiring.connect(m, port.sender_wait, monitor.waits[number])
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 
-    def _check_state(self, m, monitor):
+    def _add_twins(self, m, *, but=(), **blocks):
+        """Add blocks with twins of their registers."""
+        for name, block in blocks.items():
+            m.submodules[name] = twins = Twins(block, but=but)
+            self._twins.append(twins)
+
+    def _check_twins(self, m, monitor, control, tables):
+        """Registers that have flipped are no port's. Those of the host outlive a reset, until it
+        writes them anew: until a collective runs they are no fault.
+        """
+        differ = Signal()
+        m.d.sync += differ.eq(self.settings_differ | (differ & ~control.held))
+        flipped = Cat(tables.state_error, *(twins.state_error for twins in self._twins))
+        with m.If(flipped.any() | (differ & control.held)):
+            m.d.comb += monitor.control.eq(FaultCode.STATE_PARITY)
+
+    def _check_state(self, m, monitor, fetcher):
         """Counts and jobs that have flipped are the fault of their port; reported a cycle later."""
         flipped, lost = Signal(self.config.num_ports), 0
         if self.config.forward_flits:
-            lost = self._beginnings.state_error | m.submodules.fetcher.state_error
+            lost = self._beginnings.state_error | fetcher.state_error
         m.d.sync += flipped.eq(self._tracker.state_error | lost)
         for number, code in enumerate(monitor.ports):
             # The later assignment wins over what the port itself reports in this cycle.

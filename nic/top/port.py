@@ -9,6 +9,7 @@ from multitree.hw.link.link import Kind, LinkSignature, fault_record_width
 from multitree.hw.link.port import LinkPort
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
+from multitree.hw.twins import Twins
 from multitree.nic.control.counters import ActivitySignature
 from multitree.nic.driver.config import JOB_QUEUE_DEPTH, Config
 from multitree.nic.driver.faults import Awaited, FaultCode
@@ -168,6 +169,7 @@ class Port(wiring.Component):
 
     def __init__(self, config: Config):
         self.config = config
+        self._twins: list = []
         link = LinkSignature(flit_bytes=config.flit_bytes, num_vcs=config.num_vcs)
         super().__init__(
             {
@@ -228,13 +230,20 @@ class Port(wiring.Component):
         config = self.config
         m.submodules.queue = queue = Checked(Fifo, shape=job_layout(config), depth=JOB_QUEUE_DEPTH)
         forwards = config.forward_flits > 0
-        m.submodules.sender = sender = (ForwardingSender if forwards else Sender)(config)
+        sender = (ForwardingSender if forwards else Sender)(config)
         receiving = ForwardingReceiver if forwards else Receiver
         receiver = (SharedReceiver if config.shared else receiving)(config)
-        m.submodules.receiver = receiver
         if forwards:
             self._forward(m, sender, receiver)
-        m.submodules.guard = guard = MemoryGuard(config)
+        guard = MemoryGuard(config)
+        # What a fault is to say is needed once there is one.
+        shown = [
+            receiver.fault,
+            *(getattr(receiver.wait, n) for n in receiver.wait.signature.members),
+        ]
+        for name, block in (("sender", sender), ("receiver", receiver), ("guard", guard)):
+            m.submodules[name] = twins = Twins(block, but=shown)
+            self._twins.append(twins)
         m.submodules.link = link = LinkPort(
             num_vcs=config.num_vcs,
             flit_bytes=config.flit_bytes,
@@ -308,11 +317,13 @@ class Port(wiring.Component):
             return 0
         config = self.config
         # Sender and reorder buffer each reserve `memory_queue_flits` places for what they read.
-        m.submodules.share = share = ReadShare(
+        share = ReadShare(
             address_width=config.address_width,
             flit_bytes=config.flit_bytes,
             depth=config.most_reads,
         )
+        m.submodules.share = twins = Twins(share)
+        self._twins += [twins, share]
         wiring.connect(m, receiver.reservation, wiring.flipped(self.reservation))
         wiring.connect(m, wiring.flipped(self.turn), receiver.turn)
         wiring.connect(m, wiring.flipped(self.staged), receiver.staged)
@@ -357,9 +368,7 @@ class Port(wiring.Component):
     def _name_faults(self, m, queue, sender, receiver, link):
         """The port's fault: of several that hold, the one nearest to the cause."""
         flipped = Signal()
-        blocks = [link, queue, sender, receiver]
-        if self.config.shared:
-            blocks.append(m.submodules.share)
+        blocks = [link, queue, sender, receiver, *self._twins]
         errors = Cat(block.state_error for block in blocks)
         # Registered, since the parities of all queues together make a long path.
         m.d.sync += flipped.eq(errors.any())

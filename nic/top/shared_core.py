@@ -54,7 +54,7 @@ class SharedCore(Core):
         config = self.config
         return DependencyTracker(replace(config, num_ports=1), num_clients=config.num_ports + 1)
 
-    def _check_state(self, m, monitor):
+    def _check_state(self, m, monitor, fetcher):
         """What is known of sums is no port's, and neither is what was staged."""
         blocks, flipped = (self._tracker, self._sequencer, self._reorder_buffer), Signal()
         m.d.sync += flipped.eq(Cat(block.state_error for block in blocks).any())
@@ -63,9 +63,8 @@ class SharedCore(Core):
 
     def _wire_tracker(self, m, ports, control, select):
         """Messages to the sequencer, sums and results to the tracker; returns the bus's count."""
-        m.submodules.sequencer = sequencer = self._sequencer
-        m.submodules.reorder_buffer = reorder_buffer = self._reorder_buffer
-        m.submodules.tracker = tracker = self._tracker
+        sequencer, reorder_buffer, tracker = self._sequencer, self._reorder_buffer, self._tracker
+        self._add_twins(m, sequencer=sequencer, reorder_buffer=reorder_buffer, tracker=tracker)
         for number, port in enumerate(ports):
             wiring.connect(m, port.send_query, tracker.queries[number])
             wiring.connect(m, port.reservation, sequencer.reservations[number])

@@ -14,6 +14,7 @@ from multitree.hw.check_bits import (
     check_of,
     has_parity,
     is_intact,
+    numbers_of,
     parity_of,
     parity_width,
 )
@@ -177,3 +178,71 @@ def test_an_entry_is_reported_in_the_cycle_behind_exactly_if_one_or_three_bits_o
 
     run(block, producer, strike)
     assert reported == expected and sum(expected) > 50
+
+
+def stumbling(queue):
+    """A class of queue that loses what comes in while `loses`, and doubles what leaves while
+    `doubles`.
+    """
+
+    class Stumbling(wiring.Component):
+        loses, doubles = Signal(), Signal()
+
+        def __init__(self, *, shape, **sizes):
+            self._inner = queue(shape=shape, **sizes)
+            payloads = stream.Signature(shape)
+            super().__init__({"i": In(payloads), "o": Out(payloads)})
+
+        def elaborate(self, platform):
+            m = Module()
+            m.submodules.inner = inner = self._inner
+            m.d.comb += [
+                inner.i.payload.eq(self.i.payload),
+                inner.i.valid.eq(self.i.valid & ~self.loses),
+                self.i.ready.eq(inner.i.ready),
+                self.o.payload.eq(inner.o.payload),
+                self.o.valid.eq(inner.o.valid),
+                inner.o.ready.eq(self.o.ready & ~self.doubles),
+            ]
+            return m
+
+    return Stumbling
+
+
+@pytest.mark.parametrize("fault", ["loses", "doubles", None])
+@pytest.mark.parametrize(("queue", "sizes"), [(Register, {}), (Fifo, {"depth": 5})])
+@pytest.mark.parametrize("width", [1, 16])
+def test_the_entry_behind_one_that_is_lost_or_doubled_is_reported(queue, sizes, width, fault):
+    stand_in, happened = stumbling(queue), []
+    block = Checked(stand_in, shape=width, **sizes)
+
+    async def bench(ctx):
+        # All payloads are equal: only their numbers differ.
+        ctx.set(block.i.valid, 1)
+        for cycle in range(60):
+            ctx.set(block.o.ready, cycle % 3 > 0)
+            strikes = fault is not None and cycle >= 20 and not happened
+            signal = stand_in.doubles if fault == "doubles" else stand_in.loses
+            ctx.set(signal, strikes)
+            ends = (block.o if fault == "doubles" else block.i) if fault else block.i
+            _, _, valid, ready = await ctx.tick().sample(ends.valid, ends.ready)
+            happened.extend([cycle] * (strikes and valid and ready))
+            assert not ctx.get(block.state_error) or (happened and happened[0] <= cycle)
+            if ctx.get(block.state_error):
+                break
+        assert bool(happened) == (fault is not None) == bool(ctx.get(block.state_error))
+
+    run(block, bench)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4, 5, 8, 16, 32, 64, 128, 256])
+@pytest.mark.parametrize("width", [2, 8])
+def test_numbers_tell_each_distance_that_a_flipped_bit_moves_an_entry(depth, width):
+    places, count = depth - 1, numbers_of(depth - 1, width)
+    assert 3 <= count <= 1 << width
+    # An address of so many places, and a count, one bit flipped.
+    steps = {1 << k for k in range(places.bit_length())}
+    unseen = [step for step in steps if not step % count]
+    assert not unseen or width == 2
+    if width == 8:
+        assert places % count or places in steps

@@ -2,7 +2,7 @@
 
 from amaranth import Array, Cat, Mux, Signal
 
-from multitree.hw.check_bits import Checked, has_parity
+from multitree.hw.check_bits import Checked, has_parity, numbers_of, parity_width
 from multitree.hw.memory_channel import ReadShare
 from multitree.hw.stream import Fifo
 from multitree.nic.control.memories import BankedMemory, FlowMemory
@@ -172,11 +172,16 @@ def checked(m, *, width, depth):
 
 @holds("checked.flips", {"width": 2}, {"width": 9})
 def flipped(m, *, width):
-    """An error is told exactly where what leaves has not its parity."""
+    """An error is told exactly where what leaves has not its parity, or is not the next."""
     m.submodules.block = block = Checked(hollow(Fifo), shape=width, depth=3)
     inside = block._queue.o
     m.drive(inside.valid, inside.payload, block.o.ready)
     left, word = inside.valid & block.o.ready, inside.payload
-    wrong = left & ~has_parity(word[:width], word[width:])
+    count = numbers_of(2, parity_width(width))
+    number = Signal(range(count))
+    with m.If(left):
+        m.d.sync += number.eq(Mux(number == count - 1, 0, number + 1))
+    wrong = left & ~has_parity(word[:width], word[width:] ^ number)
     m.check(block.state_error == m.past(wrong))
     m.cover("wrong", block.state_error)
+    m.cover("another", m.past(left & has_parity(word[:width], word[width:])) & block.state_error)

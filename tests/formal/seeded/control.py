@@ -26,11 +26,14 @@ checked.flips in hw/check_bits.py
 # a single flip goes unseen
 - self.state_error.eq(left & syndrome.any()),
 + self.state_error.eq(left & syndrome.all()),
+# an entry that is not the next goes unseen
+- syndrome.eq(parity_of(word) ^ parity ^ expected)
++ syndrome.eq(parity_of(word) ^ parity)
 
 checked.queue in hw/check_bits.py
 # what leaves is held against what comes in
-- syndrome.eq(parity_of(word) ^ parity)
-+ syndrome.eq(parity_of(came) ^ parity)
+- syndrome.eq(parity_of(word) ^ parity ^ expected)
++ syndrome.eq(parity_of(came) ^ parity ^ expected)
 
 checker.passes in nic/control/checker.py
 # flows are not checked
