@@ -32,7 +32,7 @@ _LABELS = {
     "time_us": "µs",
     "ratio_to_bound": "cycles over the bound",
 }
-_READ: dict[type, Callable[[str], Any]] = {bool: "True".__eq__}
+_READ: dict[type, Callable[[str], Any]] = {bool: "true".__eq__}
 
 
 def figure_of_sweep(

@@ -58,6 +58,14 @@ def test_a_sweep_of_one_s_own_is_drawn(run):
     series = "ring, ring, size_bytes 4096, latency_ns 100.0"
     assert [each["x"] for each in data["values"] if each["series"] == series] == [4, 5]
     assert "Columns of a figure must be of size_bytes" in run.refused("figure sweep results --x op")
+    Path("steps.yaml").write_text(
+        "topology: ring:4\nalgorithm: ring\nsize: [4KiB, 8KiB]\nengine: analytic\n"
+        "lockstep: [false, true]\n"
+    )
+    run.printed("sweep steps.yaml --out steps --jobs 1")
+    values = run.json("figure sweep steps")["values"]
+    found = {(each["series"], each["lockstep"]) for each in values if each["algorithm"]}
+    assert found == {("lockstep False", False), ("lockstep True", True)}
     Path("results.csv").write_text("a\n1\n")
     assert "columns must be those" in run.refused("figure sweep .")
     for line in ("figure sweep", "figure packets results", "figure sweep results --engine exact"):
