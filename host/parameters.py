@@ -32,6 +32,7 @@ __all__ = [
     "members_of",
     "modes_of",
     "parameter",
+    "scale_of",
     "scaled",
     "swept_parameters",
 ]
@@ -233,11 +234,11 @@ PARAMETERS = (
     _swept("forwarding", "The others forward, as switches, and are not left out.", default=False),
     _swept(
         "link_gbytes_per_s",
-        "Of a family: speed of its fastest links.",
+        "Speed of the fastest links, others in proportion, or a factor such as x2 of all.",
         "GB/s",
         range=(0.1, 100_000.0),
     ),
-    _swept("latency_ns", "Of a family: latency of its links.", "NS", range=(0.001, 1e9)),
+    _swept("latency_ns", "The same for latency, such as 300 or x0.5.", "NS", range=(0.001, 1e9)),
     _swept(
         "bandwidth_key",
         "Of a GraphML file: data of edges that are their speed, such as capacity:Gb/s.",
@@ -339,19 +340,43 @@ def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topolo
     return among(network, chosen, forwarding=forwarding)
 
 
+_FACTOR = re.compile(r"x([0-9]{1,6}(?:\.[0-9]{1,6})?)", re.ASCII)
+
+
+def scale_of(name: str, given: float | str) -> float | str:
+    """A speed or a latency, or a factor such as "x2" of the network's own; a ValueError if none."""
+    text = str(given).strip()
+    if (match := _FACTOR.fullmatch(text)) and float(match[1]) > 0:
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"must be a number, or a factor such as x2, not {given!r}") from None
+    if (problem := parameter(name).problem_with(value)) is not None:
+        raise ValueError(problem)
+    return value
+
+
 def scaled(
-    network: Topology, link_gbytes_per_s: float | None, latency_ns: float | None
+    network: Topology, link_gbytes_per_s: float | str | None, latency_ns: float | str | None
 ) -> Topology:
     """A network whose fastest links have a speed, and whose longest links have a latency.
 
-    Other links are scaled by the same factor; None leaves all as they are.
+    Others are scaled alike. A text such as "x2" is the factor itself. The network's name says so.
     """
-    asked = {"bandwidth_gbytes_per_s": link_gbytes_per_s, "latency_ns": latency_ns}
+    asked = {
+        "bandwidth_gbytes_per_s": ("link_gbytes_per_s", link_gbytes_per_s, "links", "GB/s"),
+        "latency_ns": ("latency_ns", latency_ns, "latency", "ns"),
+    }
     changes: dict[str, Any] = {}
-    for name, most in asked.items():
-        if most is not None:
-            have = getattr(network, name)
-            changes[name] = have * (most / float(have.max()))
+    said = []
+    for field, (name, given, what, unit) in asked.items():
+        if given is not None:
+            have, scale = getattr(network, field), scale_of(name, given)
+            factor = float(scale[1:]) if isinstance(scale, str) else scale / float(have.max())
+            changes[field] = have * factor
+            said.append(f"{what} {scale if isinstance(scale, str) else f'{scale:g} {unit}'}")
+    changes |= {"name": f"{network.name} ({', '.join(said)})"} if changes else {}
     return replace(network, **changes) if changes else network
 
 

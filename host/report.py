@@ -8,12 +8,17 @@ import numpy as np
 from multitree.nic.driver.commands import PortCounts, sum_of
 from multitree.sim.timing.link_model import LinkModel
 from multitree.sim.timing.offload import Host
-from multitree.sim.timing.sizing import LinkLimit, link_limits, wire_bits_per_flit
+from multitree.sim.timing.sizing import (
+    LinkLimit,
+    driven_gbytes_per_s,
+    link_limits,
+    wire_bits_per_flit,
+)
 from multitree.topology.checks.implicit import AnySchedule, hash_of
 from multitree.topology.networks.bounds import bound_cycles
 from multitree.topology.networks.topology import Topology
 
-__all__ = ["UNKNOWN_OFFLOAD", "WorkReport", "bound_of", "report_on"]
+__all__ = ["UNKNOWN_OFFLOAD", "WorkReport", "bound_of", "bounds_of", "report_on"]
 
 UNKNOWN_OFFLOAD = "no interface can be built that holds its tables, so that an offload is unknown"
 """Of a model's run, which is timed all the same."""
@@ -43,6 +48,8 @@ class WorkReport:
         `size_bytes` over `time_us`.
     bound_cycles : float or None
         Cycles that no schedule on this topology can beat.
+    driven_bound_cycles : float or None
+        The same where links are no faster than they are driven, see `limits`.
     ratio_to_bound : float or None
         `cycles` over `bound_cycles`.
     link_utilization : float or None
@@ -82,6 +89,7 @@ class WorkReport:
     time_us: float | None
     bandwidth_gbytes_per_s: float | None
     bound_cycles: float | None
+    driven_bound_cycles: float | None
     ratio_to_bound: float | None
     link_utilization: float | None
     exact: bool | None
@@ -113,11 +121,9 @@ class WorkReport:
                 f"  {self.cycles} cycles = {_number(self.time_us)} us, "
                 f"{_number(self.bandwidth_gbytes_per_s)} GB/s"
             )
-            bound = "no bound is known for this collective"
-            if self.bound_cycles is not None:
-                ratio = _number(self.ratio_to_bound)
-                bound = f"{ratio} x the bound of {_number(self.bound_cycles, digits=8)} cycles"
-            lines.append(f"  {bound}, links used {_number(self.link_utilization, scale=100)} %")
+            lines.append(
+                f"  {_bound(self)}, links used {_number(self.link_utilization, scale=100)} %"
+            )
             lines.append(
                 f"  {_number(self.effective_bandwidth_gbytes_per_s)} GB/s if the link's "
                 f"rate is that of all {self.wire_bits_per_flit} wire bits of a flit"
@@ -145,6 +151,19 @@ class WorkReport:
         return "\n".join(lines)
 
 
+def _bound(report: WorkReport) -> str:
+    """How near a run came to the bound, and to that of links as they are driven."""
+    if report.bound_cycles is None:
+        return "no bound is known for this collective"
+    ratio, cycles = _number(report.ratio_to_bound), _number(report.bound_cycles, digits=8)
+    text = f"{ratio} x the bound of {cycles} cycles"
+    if report.limits and report.cycles and report.driven_bound_cycles:
+        ratio = _number(report.cycles / report.driven_bound_cycles)
+        cycles = _number(report.driven_bound_cycles, digits=8)
+        text += f", {ratio} x the {cycles} at the speed that links are driven at"
+    return text
+
+
 def _loading(cycles: int | None, engine: str) -> str:
     """What came before the collective, and is not in its cycles."""
     if cycles is None:
@@ -168,14 +187,29 @@ def _number(value: float | None, *, scale: float = 1, digits: int = 4) -> str:
     return "unknown" if value is None else f"{value * scale:.{digits}g}"
 
 
-def bound_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> float:
-    """Cycles that no all-reduce of a buffer, its size in bytes, can beat on a topology."""
+def bound_of(
+    topology: Topology, size_bytes: int, link_model: LinkModel, *, driven: bool = False
+) -> float:
+    """Cycles that no all-reduce of a buffer, its size in bytes, can beat on a topology, by the
+    speeds of its links or by those that they are `driven` at.
+    """
+    speed = topology.bandwidth_gbytes_per_s
+    if driven:
+        speed = driven_gbytes_per_s(topology, link_model)
     return bound_cycles(
         topology,
         link_model.num_flits(size_bytes, 1),
         latency_cycles=link_model.latency_cycles(topology).astype(np.float64),
-        flits_per_cycle=topology.bandwidth_gbytes_per_s / link_model.link_gbytes_per_s,
+        flits_per_cycle=speed / link_model.link_gbytes_per_s,
     )
+
+
+def bounds_of(topology: Topology, size_bytes: int, link_model: LinkModel) -> dict[str, float]:
+    """Both bounds on an all-reduce, by their keys in reports."""
+    return {
+        "bound_cycles": bound_of(topology, size_bytes, link_model),
+        "driven_bound_cycles": bound_of(topology, size_bytes, link_model, driven=True),
+    }
 
 
 def report_on(
@@ -198,7 +232,8 @@ def report_on(
     Only an all-reduce has a bound. Without cycles there are no figures of time. The host says what
     its calls take, by default nothing.
     """
-    time_us = bandwidth = bound = ratio = wire_bits = effective = offload = offloaded = None
+    time_us = bandwidth = bound = driven = ratio = None
+    wire_bits = effective = offload = offloaded = None
     if cycles is not None:
         time_us = link_model.microseconds(cycles)
         bandwidth = size_bytes / time_us / 1000 if time_us else None
@@ -209,7 +244,7 @@ def report_on(
             offload = (host or Host()).offload_us(cycles, loading_cycles, link_model)
             offloaded = effective * time_us / offload
         if schedule.collective == "all_reduce":
-            bound = bound_of(schedule.topology, size_bytes, link_model)
+            bound, driven = bounds_of(schedule.topology, size_bytes, link_model).values()
             ratio = cycles / bound
     return WorkReport(
         engine=engine,
@@ -223,6 +258,7 @@ def report_on(
         time_us=time_us,
         bandwidth_gbytes_per_s=bandwidth,
         bound_cycles=bound,
+        driven_bound_cycles=driven,
         ratio_to_bound=ratio,
         link_utilization=link_utilization,
         exact=exact,

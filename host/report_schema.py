@@ -99,7 +99,8 @@ def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     if "enum" in schema:
         return {"enum": [*schema["enum"], None]}
     if "type" in schema:
-        return schema | {"type": [schema["type"], "null"]}
+        kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        return schema | {"type": [*kinds, "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
 
 

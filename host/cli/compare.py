@@ -17,7 +17,7 @@ from multitree.host.cli.options import (
 )
 from multitree.host.cli.output import Working, check_format, print_csv, print_sizes, print_table
 from multitree.host.cli.process import FAILED
-from multitree.host.report import UNKNOWN_OFFLOAD, WorkReport, bound_of
+from multitree.host.report import UNKNOWN_OFFLOAD, WorkReport, bound_of, bounds_of
 from multitree.host.runner import Runner, Seeded, check_some_ran
 from multitree.host.sizes import check_once, format_size, listed, parse_sizes
 from multitree.nic.driver.commands import DEPENDENCIES
@@ -141,7 +141,7 @@ def compare(
     shared |= clock.figures(topology, model) | {"warnings": network.warnings}
     reports = [
         shared
-        | {"size_bytes": size_bytes, "bound_cycles": bound_of(topology, size_bytes, model)}
+        | {"size_bytes": size_bytes, **bounds_of(topology, size_bytes, model)}
         | {"results": results}
         for size_bytes, results in zip(sizes, compared, strict=True)
     ]
@@ -155,13 +155,19 @@ def compare(
     return FAILED if any(r["exact"] is False for results in compared for r in results) else 0
 
 
+def _driven(report: Mapping[str, Any]) -> str:
+    """The bound at the speed that links are driven at, where that is another one."""
+    driven = report["driven_bound_cycles"]
+    return f", or {driven:.0f} at the speed that links are driven at" if report["limits"] else ""
+
+
 def _show(reports: list[dict[str, Any]]) -> None:
     """Print each size for people."""
     for report in reports:
         size = format_size(report["size_bytes"])
         title = (
             f"All-reduce of {size} per rank on {report['topology']}, engine {report['engine']}.\n"
-            f"No schedule takes less than {report['bound_cycles']:.0f} cycles.\n"
+            f"No schedule takes less than {report['bound_cycles']:.0f} cycles{_driven(report)}.\n"
             f"Offload: with tables loaded and {report['host_us']:g} µs of host; "
             "effective: of that, on all wires of a link."
         )

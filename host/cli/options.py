@@ -16,6 +16,7 @@ from multitree.host.parameters import (
     interface_model,
     members_of,
     parameter,
+    scale_of,
     scaled,
 )
 from multitree.sim.timing.link_model import LinkModel, problem_with
@@ -24,7 +25,7 @@ from multitree.sim.timing.sizing import LinkLimit, link_limits
 from multitree.topology.algorithms.build import build_compact
 from multitree.topology.algorithms.registry import lockstep_note
 from multitree.topology.checks.implicit import AnySchedule, hash_of
-from multitree.topology.errors import ScheduleError, TopologyError, TopologyWarning
+from multitree.topology.errors import ScheduleError, TopologyWarning
 from multitree.topology.files.load_save import load_file
 from multitree.topology.networks.cost_model import CostModel
 from multitree.topology.networks.topology import Topology
@@ -117,8 +118,8 @@ class NetworkOptions:
 
     ranks: str | None = None
     forwarding: bool = False
-    link_gbytes_per_s: float | None = None
-    latency_ns: float | None = None
+    link_gbytes_per_s: str | None = None
+    latency_ns: str | None = None
     bandwidth_key: str | None = None
     latency_key: str | None = None
     kind_key: str | None = None
@@ -134,7 +135,10 @@ class NetworkOptions:
         if not names_file(spec):
             return self._scaled(spec, self._noting(lambda: parse_topology(spec, **self._keys)))
         given = self._noting(lambda: load_file(spec, **self._keys))
-        self._scaled(spec, given if isinstance(given, Topology) else given.topology)
+        if isinstance(given, Topology):
+            return self._scaled(spec, given)
+        if self.link_gbytes_per_s is not None or self.latency_ns is not None:
+            raise ValueError(f"{spec}: speed and latency must be those of the file's schedule")
         return given
 
     def members(self, network: Topology) -> Topology:
@@ -169,17 +173,13 @@ class NetworkOptions:
                 self.warn(f"{topology.name}: {note}")
 
     def _scaled(self, spec: str, network: Topology) -> Topology:
-        """A family's links at the speed and latency that are asked for."""
+        """Links at the speed and latency that are asked for."""
         for name in ("link_gbytes_per_s", "latency_ns"):
-            row, value = parameter(name), getattr(self, name)
-            if value is None:
-                continue
-            if names_file(spec):
-                raise TopologyError(
-                    f"{row.option} must come with a family such as torus:4x4, not with the file "
-                    f"{spec!r}, whose links have their own"
-                )
-            check_range(name, value)
+            if (value := getattr(self, name)) is not None:
+                try:
+                    scale_of(name, value)
+                except ValueError as error:
+                    raise ValueError(f"{parameter(name).option} {error}") from None
         return scaled(network, self.link_gbytes_per_s, self.latency_ns)
 
 

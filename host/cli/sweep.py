@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,9 @@ from multitree.host.evaluation.make import (
 from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
 from multitree.host.evaluation.sweep_figure import NAME as SWEEP
 from multitree.host.evaluation.sweep_figure import figure_of_sweep
+from multitree.host.parameters import parameter, scale_of
 from multitree.host.sizes import listed, parse_sizes
+from multitree.sim.timing.link_model import problem_with
 
 __all__ = ["figure", "sweep"]
 
@@ -169,6 +171,29 @@ FOLDER = Path("figures")
 RATIO_COLUMNS = ["where", "series", "over", "points", "first", "last", "least", "most", "mean"]
 
 
+@dataclass(frozen=True)
+class LinkOptions:
+    """Clock, flits and links of all values of a figure; None is as usual."""
+
+    clock_ghz: float | None = None
+    flit_bytes: int | None = None
+    link_gbytes_per_s: str | None = None
+    latency_ns: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that are given, checked; a ValueError says what is wrong."""
+        found = {name: value for name, value in vars(self).items() if value is not None}
+        for name, value in found.items():
+            try:
+                if isinstance(value, str):
+                    found[name] = scale_of(name, value)
+                elif (problem := problem_with(name, value)) is not None:
+                    raise ValueError(problem)
+            except ValueError as error:
+                raise ValueError(f"{parameter(name).option} {error}") from None
+        return found
+
+
 @with_options
 def figure(
     *,
@@ -219,6 +244,7 @@ def figure(
         str | None,
         typer.Option(help="Of a sweep: what is drawn, by default the bandwidth.", metavar="COLUMN"),
     ] = None,
+    links: LinkOptions,
     jobs: int | None,
     limit_s: float,
     csv: bool,
@@ -230,7 +256,7 @@ def figure(
     """
     check_format(json, csv)
     check_range("limit_s", limit_s)
-    given = engine, networks, algorithms, size, jobs
+    given = engine, networks, algorithms, size, jobs, links.given()
     of_sweep = results, x, y
     if name is None:
         if any((*given, *of_sweep)) or rule != RULES[0] or out != FOLDER:
@@ -257,6 +283,7 @@ def figure(
                 sizes=parse_sizes(size) if size else None,
                 engine=engine,
                 rule=rule,
+                links=links.given(),
                 jobs=jobs,
                 limit_s=limit_s,
                 progress=lambda status: work.update(_figure_progress(status)),

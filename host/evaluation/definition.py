@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from multitree.host.evaluation.point import Point, SweepError
-from multitree.host.parameters import Parameter, swept_parameters
+from multitree.host.parameters import Parameter, scale_of, swept_parameters
 from multitree.host.sizes import parse_size
 from multitree.host.work import OPS
 from multitree.nic.driver.config import LIMITS
@@ -271,6 +271,16 @@ def _number(row: Parameter, place: str, value: Any) -> float:
     return number
 
 
+def _scale(name: str, place: str, value: Any) -> float | str:
+    """A positive number within the range, or a factor such as "x2"."""
+    if not isinstance(value, str):
+        positive(place, value)
+    try:
+        return scale_of(name, value)
+    except ValueError as error:
+        raise ContentError(f"{place} {error}") from None
+
+
 def _check_of(row: Parameter) -> Check:
     """The check of a parameter's values by its row in the table."""
     if row.choices:
@@ -293,6 +303,7 @@ def _or_none(check: Check) -> Check:
 
 
 _SPECIAL: dict[str, Check] = {"size": _size, "op": _op}
+_SPECIAL |= {name: partial(_scale, name) for name in ("link_gbytes_per_s", "latency_ns")}
 _CHECKS = {
     key: check if key in REQUIRED or row.default is not None else _or_none(check)
     for key, row in swept_parameters().items()

@@ -11,7 +11,7 @@ from multitree.host.evaluation.figure import BOUND, Figure, Value
 from multitree.host.sizes import format_size
 from multitree.topology.algorithms.registry import ALGORITHMS
 
-__all__ = ["FORMATS", "can_draw", "picture_of"]
+__all__ = ["FORMATS", "can_draw", "limits_of_values", "picture_of"]
 
 FORMATS = ("svg", "pdf", "png")
 """Of pictures, by the endings of their names."""
@@ -56,7 +56,7 @@ def picture_of(figure: Figure, values: Sequence[Value], kind: str = "svg") -> by
             inside = [each for each in drawn if each.panel == panel]
             (_bars if figure.bars else _lines)(axes, figure, inside, styles)
             axes.set_title(panel)
-            _finish(axes, figure, _left_out(each for each in values if each.panel == panel))
+            _finish(axes, figure, _left_out([each for each in values if each.panel == panel]))
         for axes in grid.flat[len(panels) :]:
             axes.set_visible(False)
         canvas.suptitle(figure.title)
@@ -72,8 +72,13 @@ def picture_of(figure: Figure, values: Sequence[Value], kind: str = "svg") -> by
     return file.getvalue()
 
 
-def _left_out(values: Iterable[Value]) -> str:
-    """The series of a panel that have no value, or not all."""
+def limits_of_values(values: Iterable[Value]) -> list[str]:
+    """The networks whose links are not used at their speed, and why, each once."""
+    return [*dict.fromkeys(f"{each.topology}: {each.limited}" for each in values if each.limited)]
+
+
+def _left_out(values: Sequence[Value]) -> str:
+    """The series of a panel that have no value, or not all, and limited links."""
     without: dict[str, list[bool]] = {}
     for each in values:
         without.setdefault(each.series, []).append(each.y is None)
@@ -82,7 +87,9 @@ def _left_out(values: Iterable[Value]) -> str:
         for name, missing in without.items()
         if any(missing)
     ]
-    return textwrap.fill(f"no value: {', '.join(names)}", _CHARACTERS) if names else ""
+    lines = [f"no value: {', '.join(names)}"] if names else []
+    lines += [f"limited, {text}" for text in limits_of_values(values)]
+    return "\n".join(textwrap.fill(line, _CHARACTERS) for line in lines)
 
 
 def _finish(axes: Any, figure: Figure, left_out: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from multitree.host.evaluation.point import Point, PointResult
 from multitree.host.report_keys import keys_of
@@ -39,6 +40,7 @@ class Request:
     engine: str  # one with a clock
     rule: str  # one of `RULES`
     algorithms: tuple[str, ...] = ()  # as of `schemes_of`; empty for those of the figure
+    links: tuple[tuple[str, Any], ...] = ()  # fields of points: clock, flits, speed and latency
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Value:
     engine: str | None = None
     cycles: int | None = None  # as the rule counts them
     rtl_cycles: int | None = None  # where the RTL was run
+    limited: str | None = None  # links that are not used at their speed, and why
     problem: str | None = None  # why there is no value
 
 

@@ -1,13 +1,14 @@
 """Makes figures: finds their values, compares them, writes CSV and pictures."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import geometric_mean
+from typing import Any
 
 from multitree.host.engines import check_runs_here
-from multitree.host.evaluation.drawing import FORMATS, can_draw, picture_of
+from multitree.host.evaluation.drawing import FORMATS, can_draw, limits_of_values, picture_of
 from multitree.host.evaluation.figure import COLUMNS, RULES, Figure, FigureError, Request, Value
 from multitree.host.evaluation.point import Point, PointResult
 from multitree.host.evaluation.schemes import PUBLISHED_NOTES, schemes_of
@@ -145,19 +146,26 @@ def make_figure(
     engine: str | None = None,
     rule: str = "ours",
     algorithms: Sequence[str] = (),
+    links: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     limit_s: float = 0,
     progress: Callable[[SweepStatus], None] | None = None,
 ) -> MadeFigure:
     """Find the values of a figure, and write NAME.csv and NAME.svg to a folder, which is made.
 
-    Where `out` ends in .svg, .pdf or .png it is the picture's file, and the CSV is next to it.
-    Results are stored there and not run again; what takes the engine analytic longer than `limit_s`
-    CPU seconds has none. The rule is "ours" or "published". FigureError if the figure is unknown or
-    cannot be made so; other errors are of engines, networks and files.
+    Where `out` ends in .svg, .pdf or .png it is the picture's file, with the CSV next to it.
+    Results are stored and not run again; what takes analytic over `limit_s` CPU s has none.
+    `links` has fields of all points: clock, flits, speed and latency. FigureError if the figure
+    is unknown or cannot be made so; other errors are of engines, networks and files.
     """
     figure = figure_named(name)
     request = _request(figure, networks, sizes, engine, rule, algorithms)
+    if links:
+        if figure.own_schemes:
+            raise FigureError(f"Clock, flits and links of {name} must be its own, not others")
+        request = replace(request, links=tuple(sorted(links.items())))
+        said = ", ".join(f"{each} {value}" for each, value in request.links)
+        figure = replace(figure, title=f"{figure.title}; {said}")
     folder, *_ = _place_of(out, name)
     for spec in request.networks:
         parse_topology(spec)
@@ -206,6 +214,7 @@ def write_figure(
     else:
         notes.append(NO_PICTURE)
     notes += _problems(values)
+    notes += [f"Limited, {text}" for text in limits_of_values(values)]
     comparisons = compared(figure, values)
     files = tuple(write_files(folder, contents))
     return MadeFigure(

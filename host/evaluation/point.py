@@ -38,8 +38,8 @@ class Point:
     adder_stages: int = parameter("adder_stages").default
     ranks: str | None = None  # those that take part, such as "0-3,8"; None is all
     forwarding: bool = False  # whether the others pass messages on
-    link_gbytes_per_s: float | None = None
-    latency_ns: float | None = None
+    link_gbytes_per_s: float | str | None = None  # of the fastest links, or a factor such as "x2"
+    latency_ns: float | str | None = None
     bandwidth_key: str | None = None  # of a GraphML file, such as "capacity:Gb/s"
     latency_key: str | None = None
     kind_key: str | None = None  # of its nodes, such as "role:gpu=rank,tor=switch"
@@ -73,6 +73,7 @@ class PointResult:
     time_us: float | None = None
     bandwidth_gbytes_per_s: float | None = None
     bound_cycles: float | None = None
+    driven_bound_cycles: float | None = None  # of links at the speed they are driven at
     ratio_to_bound: float | None = None
     link_utilization: float | None = None
     exact: bool | None = None

@@ -142,6 +142,7 @@ def point_of(request: Request, scheme: Scheme, spec: str, size_bytes: int) -> Po
         dependency=scheme.dependency,
         flow_control=scheme.flow_control_on(spec),
         lockstep=in_lockstep(request.rule, scheme.algorithm),
+        **dict(request.links),
     )
 
 
@@ -199,6 +200,7 @@ class Timed:
     time_us: float | None
     bound_cycles: float | None
     rtl_cycles: int | None
+    limited: str | None
     problem: str | None
 
 
@@ -214,7 +216,8 @@ def timed(request: Request, run: RunPoints, wanted: Sequence[Wanted]) -> list[Ti
         # What was measured before is counted as it is.
         measured = rtl_cycles_of(each.point) if request.rule == "ours" else None
         rtl = cycles if each.point.engine == "rtl" else measured
-        found.append(Timed(each, cycles, time_us, result.bound_cycles, rtl, result.error))
+        said = result.limited, result.error
+        found.append(Timed(each, cycles, time_us, result.bound_cycles, rtl, *said))
     return found
 
 
@@ -235,6 +238,7 @@ def value_of(each: Timed, y: Callable[[Timed], float | None]) -> Value:
         engine=point.engine,
         cycles=each.cycles,
         rtl_cycles=each.rtl_cycles,
+        limited=each.limited,
         problem=each.problem,
     )
 

@@ -90,16 +90,11 @@ def network_of(point: Point, source: Source) -> Topology:
 def _network(
     source: Source,
     keys: _Keys,
-    link_gbytes_per_s: float | None,
-    latency_ns: float | None,
+    link_gbytes_per_s: float | str | None,
+    latency_ns: float | str | None,
     ranks: str | None,
     forwarding: bool,
 ) -> Topology:
-    for name, value in (("link_gbytes_per_s", link_gbytes_per_s), ("latency_ns", latency_ns)):
-        if value is not None and source.digest:
-            raise TopologyError(
-                f"{name} must be null for a file, whose links have their own, not {value:g}"
-            )
     if source.digest and _digest(Path(source.spec)) != source.digest:
         raise SweepError(f"{source.spec}: file must stay as it was when the sweep began")
     read = _read(source, keys)

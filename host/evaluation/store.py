@@ -158,8 +158,15 @@ def parquet_bytes(rows: Rows) -> bytes:
         bool: pyarrow.bool_(),
         str: pyarrow.string(),
     }
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
-    table = pyarrow.table({name: [row[name] for row in rows] for name in COLUMNS}, schema=schema)
+    columns = {name: [row[name] for row in rows] for name in COLUMNS}
+    types = dict(COLUMNS)
+    for name in ("link_gbytes_per_s", "latency_ns"):
+        # Factors are text, and a column has one type.
+        if any(isinstance(value, str) for value in columns[name]):
+            types[name] = str
+            columns[name] = [value if value is None else str(value) for value in columns[name]]
+    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in types.items()])
+    table = pyarrow.table(columns, schema=schema)
     sink = io.BytesIO()
     parquet.write_table(table, sink)
     return sink.getvalue()

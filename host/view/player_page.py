@@ -17,6 +17,7 @@ import numpy.typing as npt
 from multitree.host.view.layout import Layout, lanes_of
 from multitree.host.view.placement import layout_of
 from multitree.sim.timing.link_model import LinkModel
+from multitree.sim.timing.sizing import link_limits
 from multitree.sim.timing.trace import Trace
 from multitree.topology.errors import ScheduleError
 from multitree.topology.networks.topology import Topology
@@ -95,6 +96,7 @@ class Recording:
             "size_bytes": self.size_bytes,
             "dependency": trace and model.dependency,
             "clock_ghz": trace and model.clock_ghz,
+            "limits": [*map(str, link_limits(topology, model))] if trace else [],
         }
 
     def columns(self) -> Columns:

@@ -25,6 +25,7 @@ __all__ = [
     "LinkLimit",
     "beyond_interfaces",
     "config_for",
+    "driven_gbytes_per_s",
     "emulated_dtypes",
     "least_sizes",
     "link_limits",
@@ -242,6 +243,15 @@ class LinkLimit:
             f"a buffer of {self.buffer_flits} flits is less than the {self.needed_flits} of a "
             f"round trip of {self.latency_ns:.4g} ns each way ({more})"
         )
+
+
+def driven_gbytes_per_s(topology: Topology, link_model: LinkModel) -> npt.NDArray[np.float64]:
+    """The most that interfaces drive each link at, float64 (num_links,): a flit per cycle, and a
+    buffer of flits in a round trip; no more than the link's speed.
+    """
+    by_credits = link_model.buffer_flits_on(topology) / link_model.round_trip_cycles(topology)
+    reached = link_model.link_gbytes_per_s * np.minimum(by_credits, 1.0)
+    return np.minimum(topology.bandwidth_gbytes_per_s, reached)
 
 
 def link_limits(topology: Topology, link_model: LinkModel) -> tuple[LinkLimit, ...]:

@@ -86,6 +86,7 @@ function fillFacts() {
     const microseconds = header.cycles / header.clock_ghz / 1000;
     const speed = header.size_bytes / microseconds / 1000;
     facts.push(`${grouped(header.size_bytes)} bytes a rank`, `${grouped(header.cycles)} cycles, engine ${header.engine}`);
+    for (const limit of header.limits) facts.push(`limited: ${limit}`);
     if (header.dependency === "submessage") facts.push("cut-through: rows wait for sub-messages");
     facts.push(`${microseconds.toPrecision(4)} µs, ${speed.toPrecision(4)} GB/s`, `links used ${(100 * header.link_utilization).toFixed(1)} %`);
   }
