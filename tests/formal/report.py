@@ -15,7 +15,9 @@ reachability (Een, Mishchenko, Brayton, FMCAD 2011), whose invariant ABC checks.
 counterexample within n cycles from reset. Each line includes its covers: the situations that the
 property speaks of were reached, so that no assumption makes it empty. Data are followed one
 arbitrary payload at a time; `bit` is the bit of it that is compared, since blocks carry all bits
-alike. Seconds are of the processor, Yosys and covers included.
+alike. Inputs of a block are free each on its own: no two share a bit, but for the higher 15 bits of
+the steps in `switch.channels`. Addresses, flows, counts and data are free in the low bits that a
+parameter set has room for, and 0 above. Seconds are of the processor, Yosys and covers included.
 """
 
 

@@ -22,6 +22,7 @@ SCHEDULE, IMPLICIT = build(NETWORK, "symmetric"), implicit_symmetric(NETWORK)
 NCF, BUFFERS = load_job("ncf"), np.ones((16, 4), np.int32)
 
 
+@pytest.mark.every_set
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -1,14 +1,16 @@
 """Properties of faults: the first one is kept and sent to each neighbour once."""
 
-from amaranth import Array, Cat, Mux, Signal
+from amaranth import Array, Cat, Const, Mux, Signal
 
 from multitree.hw.switch.faults import SwitchFault, SwitchFaults
 from multitree.nic.control.monitor import FaultMonitor, FaultRelay, Watchdog
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.faults import Awaited, FaultCode
-from tests.formal.bench import holds
+from tests.formal.bench import holds, sets
 
 _PORTS = ({"num_ports": 2}, {"num_ports": 4})
+# A flit of 8 bytes tells who, which fault, row and flow; one of 16 the whole record.
+_RECORDS = sets("num_ports flit_bytes", (2, 8), (4, 16))
 
 _NOTHING = {"code": 0, "awaited": 0, "op": 0, "port": 15, "at_port": 15}
 _NOTHING |= {"row": 0xFFFF, "flow": 0xFFFF, "wave": 0}
@@ -153,10 +155,18 @@ def _told(m, block, *, fault, own, from_port, num_ports):
     m.cover("again", known & own & reported & m.past(~up, 2))
 
 
-@holds("relay.sent", *_PORTS)
-def relay(m, *, num_ports):
+def _record(m, block, *, fault, own, said, came):
+    """What is told of a fault: all that is said of an own one, or what came; and who began it."""
+    known, record = m.past(fault), block.fault_record
+    m.check(~known | (record == Mux(own, said[: len(record)], came)))
+    return Mux(known, Cat(record[:24], 1), 0)
+
+
+@holds("relay.sent", *_RECORDS)
+def relay(m, *, num_ports, flit_bytes):
     """Each neighbour is notified once, an own fault again at link-up, never its sender."""
-    m.submodules.block = block = FaultRelay(Config(num_ports=num_ports, flit_bytes=8))
+    config = Config(num_ports=num_ports, flit_bytes=flit_bytes)
+    m.submodules.block = block = FaultRelay(config)
     m.drive(block.rank, block.fault_received, block.up, block.fault_sent, *block.received_fault)
     m.fix(block.fault)
     faulted = Signal()
@@ -171,17 +181,14 @@ def relay(m, *, num_ports):
     _told(m, block, fault=faulted, own=own, from_port=from_port, num_ports=num_ports)
     came = m.latch(begins, Array(block.received_fault)[from_port])
     words = block.fault.as_value()
-    # A flit of 8 bytes tells rank and code, and the word of row and flow.
-    record = block.fault_record
-    is_said = (record[:24] == Cat(block.rank, block.fault.code)) & (record[24:32] == 0)
-    is_said &= record[32:] == words[32:64][: len(record) - 32]
-    m.check(~block.send_fault.any() | Mux(own, is_said, record == came))
+    said = Cat(block.rank, block.fault.code, Const(0, 8), words[32:], words[:32])
+    m.check(block.origin == _record(m, block, fault=faulted, own=own, said=said, came=came))
 
 
-@holds("switch_faults.sent", *_PORTS)
-def switch_faults(m, *, num_ports):
-    """The first fault is kept, and sent to each neighbour once, as an interface's is."""
-    m.submodules.block = block = SwitchFaults(num_ports=num_ports, flit_bytes=8)
+@holds("switch_faults.sent", *_RECORDS)
+def switch_faults(m, *, num_ports, flit_bytes):
+    """The first fault is kept, and sent to each neighbour once, whole, as an interface's is."""
+    m.submodules.block = block = SwitchFaults(num_ports=num_ports, flit_bytes=flit_bytes)
     m.drive(block)
     peer = SwitchFault.PEER_FAULT.value
     for code in block.faults:
@@ -202,6 +209,8 @@ def switch_faults(m, *, num_ports):
     own = block.fault.code != peer
     _told(m, block, fault=faulted, own=own, from_port=block.fault.port, num_ports=num_ports)
     came = m.latch(~faulted, Array(block.received_fault)[port])
-    is_own = block.fault_record[:24] == Cat(block.number, block.fault.code)
-    m.check(~(faulted & own) | is_own)
-    m.check(~(block.send_fault.any() & ~own) | (block.fault_record == came))
+    # Row and flow are unknown, and no port is awaited.
+    word = Cat(block.fault.code, Const(0xF0, 8), block.fault.port, Const(0, 8))
+    said = Cat(block.number, block.fault.code, Const(0, 8), Const(0xFFFFFFFF, 32), word)
+    origin = _record(m, block, fault=faulted, own=own, said=said, came=came)
+    m.check(block.origin == m.past(origin))

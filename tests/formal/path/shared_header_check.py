@@ -25,12 +25,6 @@ def hollow_lanes():
     return patch(f"{RECEIVER}.SharedLane", hollow(SharedLane))
 
 
-def _tell(m, item, name):
-    """An item that says so little that it is easily compared: payload and address."""
-    content = m.free(name, 4)
-    m.d.comb += [item.payload.eq(content), item.end.eq(content[2]), item.replace.eq(content[3])]
-
-
 @holds("shared_header_check.turns", {"num_classes": 1}, {"num_classes": 2})
 def turns(m, *, num_classes):
     """What is offered stays until taken; no lane is passed over more than twice by each other; what
@@ -51,12 +45,10 @@ def turns(m, *, num_classes):
         m.check(lane.unwritten == block.unwritten)
     for vc, lane in enumerate(lanes):
         item, valid = lane.items, m.free(f"lane_{vc}") & running
-        _tell(m, item.payload, f"item_{vc}")
-        m.drive(lane.wrong_kind, lane.awaited, lane.flow, lane.op)
+        m.drive(item.payload, lane.wrong_kind, lane.awaited, lane.flow, lane.op)
         m.d.comb += item.valid.eq(valid)
-        shown = Cat(item.payload.payload[:2], item.payload.end, item.payload.replace)
         # What a lane offers stays (`lane.flits`), unless all of it stops for good.
-        m.assume(m.stays(valid, item.ready, shown, during=running))
+        m.assume(m.stays(valid, item.ready, plain(item.payload), during=running))
     m.assume(~m.ever(~running) | ~running)
     taken = Cat(transfer(lane.items) for lane in lanes)
     m.check(taken.any() == transfer(block.items))
@@ -119,9 +111,8 @@ def receiver(m, *, memory_queue_flits):
     m.drive(header_check.fault, header_check.wait.flow, header_check.wait.awaited)
     running = block.run.running
     m.drive(running, block.write.ack, items.ready)
-    for name, offered in (("came", came), ("staged", staged)):
-        _tell(m, offered.payload, f"{name}_item")
-        m.drive(offered.payload.mark.flow, offered.payload.mark.order, offered.valid)
+    for offered in (came, staged):
+        m.drive(offered.payload, offered.valid)
         m.patient(offered)
     taken = [transfer(offered) for offered in (came, staged)]
     moved, item = transfer(items), items.payload

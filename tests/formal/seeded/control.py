@@ -200,6 +200,9 @@ relay.sent in nic/control/monitor.py
 # a neighbour's fault is reported again whenever a link comes up
 - pending[port].eq(self.faulted & own)
 + pending[port].eq(self.faulted)
+# a record has no word of the fault
+- Const(0, 8), fault[32:64], fault[:32])
++ Const(0, 8), fault[32:64], fault[:16])
 
 row_check.legal in nic/control/checker.py
 # a class that is not there passes
@@ -254,6 +257,9 @@ switch_faults.sent in hw/switch/faults.py
 # a neighbour's fault is not passed on
 - pending[port].eq(own | (fault.port != port))
 + pending[port].eq(own & (fault.port != port))
+# row and flow 0 are named, which are unknown
+- Const(_UNKNOWN, 32)
++ Const(0, 32)
 
 tracker.counts in nic/control/tracker.py
 # a count of the collective before is reported

@@ -168,6 +168,14 @@ switch.channels in hw/switch/output.py
 # a younger message has the link
 - older.eq(messages)
 + older.eq(0)
+# of channels with messages of one age the first one always has the link
+- link.advance.eq(1)
++ link.advance.eq(0)
+
+switch.channels in hw/switch/fabric.py
+# a younger message gets the channel
+- output.older[place].eq(Cat(older[k][other] for other in others))
++ output.older[place].eq(0)
 
 switch.messages in hw/switch/output.py
 # a channel is given away in the middle of a message
@@ -178,6 +186,9 @@ switch.messages in hw/switch/input.py
 # a flit is taken where another one still waits
 - self.i.ready.eq((self.o.ready | ~full) & ~ends & ~first)
 + self.i.ready.eq(~ends & ~first)
+# a head keeps the hop that it has gone
+- left = payload[self._offset + HOP_WIDTH : self._end]
++ left = payload[self._offset : self._end - HOP_WIDTH]
 
 switch.messages in hw/switch/fabric.py
 # a head asks at ports in front of its own, too
