@@ -9,6 +9,7 @@ from typing import Any
 from multitree.host.evaluation.figure import BOUND, Axis, Figure, FigureError, Request, Value
 from multitree.host.evaluation.make import MadeFigure, write_figure
 from multitree.host.evaluation.point import COLUMNS, Point
+from multitree.host.parameters import scale_of
 from multitree.topology.file_io import naming, read_text
 
 __all__ = ["NAME", "figure_of_sweep"]
@@ -33,6 +34,7 @@ _LABELS = {
     "ratio_to_bound": "cycles over the bound",
 }
 _READ: dict[type, Callable[[str], Any]] = {bool: "true".__eq__}
+_SCALED = "link_gbytes_per_s", "latency_ns"
 
 
 def figure_of_sweep(
@@ -54,6 +56,8 @@ def figure_of_sweep(
         if not _is_number(name):
             known = ", ".join(filter(_is_number, COLUMNS))
             raise FigureError(f"Columns of a figure must be of {known}, not {name!r}")
+        if factor := next((row[name] for row in rows if isinstance(row[name], str)), None):
+            raise FigureError(f"{path}: {name} must be numbers in a figure, not {factor!r}")
     by_network = "topology" if x != "num_ranks" else ""
     others = [name for name in varied if name not in (x, by_network)]
     values = [_value(row, x, y, by_network, others) for row in rows]
@@ -88,7 +92,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             raise FigureError(f"{path}: columns must be those of a sweep's results")
         rows = [
             {
-                name: _READ.get(kind, kind)(row[name]) if row[name] else None
+                name: _read(name, kind, row[name]) if row[name] else None
                 for name, kind in COLUMNS.items()
             }
             for row in read
@@ -96,6 +100,10 @@ def _rows(path: Path) -> list[dict[str, Any]]:
     if not rows:
         raise FigureError(f"{path}: results must be some, not none")
     return rows
+
+
+def _read(name: str, kind: type, text: str) -> Any:
+    return scale_of(name, text) if name in _SCALED else _READ.get(kind, kind)(text)
 
 
 def _value(row: Row, x: str, y: str, by_network: str, others: Sequence[str]) -> Value:

@@ -60,12 +60,18 @@ def test_a_sweep_of_one_s_own_is_drawn(run):
     assert "Columns of a figure must be of size_bytes" in run.refused("figure sweep results --x op")
     Path("steps.yaml").write_text(
         "topology: ring:4\nalgorithm: ring\nsize: [4KiB, 8KiB]\nengine: analytic\n"
-        "lockstep: [false, true]\n"
+        "lockstep: [false, true]\nlatency_ns: [x2, 99]\n"
     )
     run.printed("sweep steps.yaml --out steps --jobs 1")
     values = run.json("figure sweep steps")["values"]
     found = {(each["series"], each["lockstep"]) for each in values if each["algorithm"]}
-    assert found == {("lockstep False", False), ("lockstep True", True)}
+    assert found == {
+        (f"lockstep {lockstep}, latency_ns {latency}", lockstep)
+        for lockstep in (False, True)
+        for latency in ("x2", 99.0)
+    }
+    says = "latency_ns must be numbers in a figure, not 'x2'"
+    assert says in run.refused("figure sweep steps --x latency_ns")
     Path("results.csv").write_text("a\n1\n")
     assert "columns must be those" in run.refused("figure sweep .")
     for line in ("figure sweep", "figure packets results", "figure sweep results --engine exact"):
