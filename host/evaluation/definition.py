@@ -202,22 +202,23 @@ def _grid(name: str, folder: Path, entries: Mapping[str, Any], places: Places) -
         if key not in entries:
             raise ContentError(f"{key} must be there")
     values = {}
+    named = {key: f"{places[key]}: {key}" if key in places else key for key in entries}
     for key, given in entries.items():
-        place = f"{places[key]}: {key}" if key in places else key
-        values[swept_parameters()[key].key] = _checked(place, given, _CHECKS[key])
-    _check_whole_elements(values["size_bytes"], values.get("dtype", (Point.dtype,)))
+        values[swept_parameters()[key].key] = _checked(named[key], given, _CHECKS[key])
+    dtypes = values.get("dtype", (Point.dtype,))
+    _check_whole_elements(named["size"], values["size_bytes"], dtypes)
     grid = Grid(name, folder, values)
     if grid.num_points > MAX_POINTS:
         raise ContentError(f"points must be at most {MAX_POINTS}, not {grid.num_points}")
     return grid
 
 
-def _check_whole_elements(sizes: Sequence[int], dtypes: Sequence[str]) -> None:
+def _check_whole_elements(place: str, sizes: Sequence[int], dtypes: Sequence[str]) -> None:
     """Raise a ContentError unless every size has whole elements of every type."""
     for dtype, size_bytes in product(dtypes, sizes):
         if size_bytes % DTYPES[dtype].itemsize:
             each = f"{DTYPES[dtype].itemsize} bytes with {dtype}"
-            raise ContentError(f"size must be a multiple of {each}, not {size_bytes}")
+            raise ContentError(f"{place} must be a multiple of {each}, not {size_bytes}")
 
 
 def _checked(place: str, given: Any, check: Check) -> tuple[Any, ...]:

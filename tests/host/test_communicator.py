@@ -359,8 +359,8 @@ def test_a_schedule_that_is_wrong_is_never_run(monkeypatch, algorithm):
     def build_with_a_row_too_few(*arguments, **options):
         return without_a_row(build(*arguments, **options), 0)
 
-    for place in ("host.plans", "sim.choice"):
-        monkeypatch.setattr(f"multitree.{place}.build", build_with_a_row_too_few)
+    for place in ("host.plans.build", "sim.choice.build_compact"):
+        monkeypatch.setattr(f"multitree.{place}", build_with_a_row_too_few)
     with pytest.raises(ScheduleError, match=r"^Row|^Flow|by wrong") as error:
         Communicator(ring(3), algorithm=algorithm).all_reduce(np.ones((3, 4), np.int32))
     assert "an algorithm must be timed" not in str(error.value)

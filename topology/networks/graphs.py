@@ -65,15 +65,17 @@ class KindKey(NamedTuple):
     def of(cls, text: str) -> "KindKey":
         """The key of a text NAME, or NAME:VALUE=KIND,..., or a TopologyError.
 
+        No value stands for nodes without the attribute.
+
         >>> KindKey.of("role:GPU=rank,tor=switch")
         KindKey(name='role', kinds={'gpu': 'rank', 'tor': 'switch'})
         """
         name, _, words = text.rpartition(":") if isinstance(text, str) else ("", "", "=")
-        if "=" not in words:
+        if name + words and "=" not in words:
             return cls(text, _KINDS)
         pairs = [word.rpartition("=")[::2] for word in words.split(",")]
         kinds = {value.casefold(): kind for value, kind in pairs}
-        if not name or "" in kinds or len(kinds) < len(pairs) or set(kinds.values()) - set(_KINDS):
+        if not name or len(kinds) < len(pairs) or set(kinds.values()) - set(_KINDS):
             example = "role:gpu=rank,tor=switch, each value once"
             raise TopologyError(f"Kind key must be NAME, or like {example}, not {text!r}")
         return cls(name, kinds)
@@ -111,8 +113,10 @@ class GraphKeys:
         if name not in data and self.kind is None:
             return "rank"
         who, value = f"{place}{name} of node {shown(node)}", data.get(name)
+        if name not in data and "" in kinds:
+            return kinds[""]
         if name not in data:
-            raise TopologyError(f"{who} must be there, as of all nodes, not missing")
+            raise TopologyError(f"{who} must be there, or --kind-key have =KIND for those without")
         # Words of the user's own key are found in any case, since "True" is "true" in GraphML.
         kind = kinds.get(str(value) if kinds is _KINDS else str(value).casefold())
         if kind is None:

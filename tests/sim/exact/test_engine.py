@@ -45,7 +45,7 @@ def check(seeds):
 
 
 @pytest.mark.every_set
-@pytest.mark.parametrize("kind", RECORDS)
+@pytest.mark.parametrize("kind", [*KINDS, *RARE])
 def test_all_cycles_are_those_that_the_rtl_gave(kind):
     assert seeds_of(kind)
     check(seeds_of(kind)[:2])

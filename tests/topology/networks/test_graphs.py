@@ -207,9 +207,11 @@ def test_a_key_of_kinds_reads_every_node_or_refuses_one_by_name(read, tmp_path):
         TopologyError, "role of node .* be switch or gpu, not", read, tmp_path, graph, kind_key=key
     )
     del graph.nodes[2]["role"]
-    says = "role of node '?2'? must be there, as of all nodes, not missing"
+    says = "role of node '?2'? must be there, or --kind-key have =KIND for those without"
     refuses(TopologyError, says, read, tmp_path, graph, kind_key="role")
-    for wrong in ("role:a=rank,b=router", "role:a=rank,A=switch", "role:=rank", ":a=rank", 7):
+    key = "role:switch=switch,rank=rank,=rank"
+    assert read(tmp_path, graph, kind_key=key).num_switches == 1
+    for wrong in ("role:a=rank,b=router", "role:a=rank,A=switch", "", ":a=rank", 7):
         refuses(TopologyError, "Kind key must be NAME, or", read, tmp_path, graph, kind_key=wrong)
 
 
