@@ -10,7 +10,6 @@ from multitree.hw.axi.lite import AxiLiteSignature, AxiLiteSubordinate
 from multitree.hw.codes import check_integer
 from multitree.hw.link.link import LinkSignature
 from multitree.hw.switch.switch import Switch
-from multitree.hw.twins import Twins
 from multitree.nic.control.register_file import RegisterFile, readable
 from multitree.nic.driver.config import Config
 from multitree.nic.driver.formats import NUM_HOPS, ORDER_WIDTH
@@ -173,7 +172,7 @@ class Interface(wiring.Component):
         """The core under a reset of its own; the bus survives it."""
         m = Module()
         m.submodules.bus = bus = AxiLiteSubordinate(address_width=ADDRESS_WIDTH)
-        registers = RegisterFile(
+        m.submodules.registers = registers = RegisterFile(
             address_width=ADDRESS_WIDTH,
             table_depth=self.config.table_depth,
             num_flows=self.config.num_flows,
@@ -181,13 +180,10 @@ class Interface(wiring.Component):
             routes=self.config.shared,
             waves=self.config.wave_width > 0,
         )
-        # A table's CRC covers where its words go; what is read is only shown.
-        apart = [registers.index, registers.word, registers.response.data]
-        m.submodules.registers = twins = Twins(registers, but=apart)
         core = (SharedCore if self.config.shared else Core)(self.config)
         m.submodules.drain = drain = Drain(self.config)
         m.submodules.core = ResetInserter(drain.reset)(core)
-        m.d.comb += [core.reset.eq(drain.reset), core.settings_differ.eq(twins.state_error)]
+        m.d.comb += core.reset.eq(drain.reset)
         m.d.comb += drain.command.eq(register_view("CONTROL", registers.command).reset)
         wiring.connect(m, wiring.flipped(self.s_axil), bus.bus)
         wiring.connect(m, bus.request, registers.request)

@@ -11,7 +11,6 @@ from amaranth.lib.wiring import In, Out
 from multitree.hw.arbiter import RoundRobin
 from multitree.hw.check_bits import check_of, is_intact
 from multitree.hw.codes import check_width
-from multitree.hw.twins import Twins
 from multitree.nic.control.checker import Checker
 from multitree.nic.control.register_file import Snapshot, writable
 from multitree.nic.driver.config import Config
@@ -227,8 +226,6 @@ class Tables(wiring.Component):
         Questions to the flow memory; where flits are forwarded, the fetcher's to a copy of its own.
     num_arrivals, last_stage, code, fault_index, fault_of_flow : Out
         What the last check found, as of `Checker`.
-    state_error : Out(1)
-        Strobe: bits of `used` have flipped.
     """
 
     def __init__(self, config: Config):
@@ -257,7 +254,6 @@ class Tables(wiring.Component):
                 "code": Out(8),
                 "fault_index": Out(16),
                 "fault_of_flow": Out(1),
-                "state_error": Out(1),
             }
         )
 
@@ -267,8 +263,7 @@ class Tables(wiring.Component):
         copies = self._make_flows(m)
         flows = copies[0]
         m.submodules.checker = checker = Checker(self.config)
-        snapshot = Snapshot()
-        m.submodules.snapshot = twins = Twins(snapshot)
+        m.submodules.snapshot = snapshot = Snapshot()
         writes = ((table, self.table_write), *((copy, self.flow_write) for copy in copies))
         for memory, write in writes:
             m.d.comb += memory.write.eq(write)
@@ -289,7 +284,6 @@ class Tables(wiring.Component):
             checker.entry_intact.eq(flows.shadow_intact),
             snapshot.swap.eq(self.swap),
             snapshot.held.eq(self.held),
-            self.state_error.eq(twins.state_error),
         ]
         for inner, written in zip(snapshot.settings, self.settings, strict=True):
             m.d.comb += inner.eq(written)

@@ -170,7 +170,7 @@ class DependencyTracker(wiring.Component):
         """Whether a port reports what a client asks for; that it did, a cycle later; its count."""
         concerned = Signal(name=f"concerned_{client}")
         overheard = Signal(name=f"overheard_{client}")
-        newest = Signal(self.width, name=f"newest_{client}")
+        newest = Signal(self.width, name=f"newest_{client}", reset_less=True)
         m.d.sync += overheard.eq(concerned)
         # At most one report fits, since the port is part of the question.
         for number, arrival in enumerate(self.arrivals):

@@ -111,7 +111,7 @@ class ReductionSequencer(wiring.Component):
             shape=size + check_width(size), depth=2 * config.num_flows, init=[]
         )
         write, read = states.write_port(), states.read_port()
-        held = Signal(_state_layout(config))
+        held = Signal(_state_layout(config), reset_less=True)
         raw = Signal(size + check_width(size), reset_less=True)
         judged, complete, judging = Signal(), Signal(), Signal()
         m.d.comb += read.addr.eq(Cat(self.bank, event.flow))

@@ -40,8 +40,6 @@ class Core(wiring.Component):
         Resets the ports where they are instances; a `ResetInserter` has to reset all else.
     settings, status : In, Out(32), one per written and per read register
         From and to the register file, in the order of `writable()` and `readable()`.
-    settings_differ : In(1)
-        A register of the register file and its twin differ: a fault once a collective runs.
     command, changed, table_write, flow_write, index, word, data, counter : In, Out
         As of `RegisterFile`.
     locked, start_waits, irq : Out(1)
@@ -67,7 +65,6 @@ class Core(wiring.Component):
             {
                 "reset": In(1),
                 "settings": In(32).array(len(writable())),
-                "settings_differ": In(1),
                 "status": Out(32).array(len(self._readable)),
                 "command": In(32),
                 "changed": In(32),
@@ -119,7 +116,7 @@ class Core(wiring.Component):
         self._wire_control(m, ports, fetcher, control)
         self._wire_monitor(m, ports, fetcher, tables, control, monitor, used)
         self._check_state(m, monitor, fetcher)
-        self._check_twins(m, monitor, control, tables)
+        self._check_twins(m, monitor)
         self._wire_counters(m, ports, control)
         m.submodules.relay = relay = FaultRelay(config)
         relay.connect(m, ports, monitor, settings["RANK"])
@@ -287,14 +284,9 @@ class Core(wiring.Component):
             m.submodules[name] = twins = Twins(block, but=but)
             self._twins.append(twins)
 
-    def _check_twins(self, m, monitor, control, tables):
-        """Registers that have flipped are no port's. Those of the host outlive a reset, until it
-        writes them anew: until a collective runs they are no fault.
-        """
-        differ = Signal()
-        m.d.sync += differ.eq(self.settings_differ | (differ & ~control.held))
-        flipped = Cat(tables.state_error, *(twins.state_error for twins in self._twins))
-        with m.If(flipped.any() | (differ & control.held)):
+    def _check_twins(self, m, monitor):
+        """Registers that have flipped are no port's."""
+        with m.If(Cat(twins.state_error for twins in self._twins).any()):
             m.d.comb += monitor.control.eq(FaultCode.STATE_PARITY)
 
     def _check_state(self, m, monitor, fetcher):
