@@ -5,11 +5,13 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from multitree.host.evaluation.figure import BOUND, Figure, Value
 from multitree.host.sizes import format_size
 from multitree.topology.algorithms.registry import ALGORITHMS
+from multitree.topology.specs import names_file
 
 __all__ = ["FORMATS", "can_draw", "limits_of_values", "picture_of"]
 
@@ -74,7 +76,11 @@ def picture_of(figure: Figure, values: Sequence[Value], kind: str = "svg") -> by
 
 def limits_of_values(values: Iterable[Value]) -> list[str]:
     """The networks whose links are not used at their speed, and why, each once."""
-    return [*dict.fromkeys(f"{each.topology}: {each.limited}" for each in values if each.limited)]
+    limited = ((each.topology or "", each.limited) for each in values if each.limited)
+    return [
+        f"{Path(spec).name if names_file(spec) else spec}: {why}"
+        for spec, why in dict.fromkeys(limited)
+    ]
 
 
 def _left_out(values: Sequence[Value]) -> str:

@@ -180,10 +180,15 @@ def make_figure(
     return write_figure(figure, request, figure.values(request, run), out)
 
 
+_OTHER_PICTURES = ("jpg", "jpeg", "gif", "webp", "tif", "tiff", "eps", "ps")
+
+
 def _place_of(out: str | Path, name: str) -> tuple[Path, str, str]:
     """Folder, name without an ending, and format of a picture."""
     path = Path(out)
     kind = path.suffix.lower().removeprefix(".")
+    if kind in _OTHER_PICTURES:
+        raise FigureError(f"Picture must end in {' or '.join(FORMATS)}, not be {path.name!r}")
     return (path.parent, path.stem, kind) if kind in FORMATS else (path, name, FORMATS[0])
 
 

@@ -192,6 +192,8 @@ def test_the_ending_chooses_the_format_and_algorithms_their_modes(tmp_path):
         made = make_figure("bandwidth", tmp_path / f"out.{kind}", **options)
         assert [path.name for path in made.files] == [f"out.{kind}", "out.csv"]
         assert made.files[0].read_bytes().startswith(begin)
+    with pytest.raises(FigureError, match=r"end in svg or pdf or png, not be 'a.JPG'"):
+        make_figure("bandwidth", tmp_path / "a.JPG", **options)
     text = made.files[0].read_text()
     # The panel has the file's name, and says what could not run; the bound is a line.
     assert ">mine.graphml<" in text and str(tmp_path) not in text
