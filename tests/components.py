@@ -100,7 +100,10 @@ COMPONENTS = {
 }
 """Arguments of every component of `hw` and `nic`, by its dotted name."""
 
-ALSO = {"nic.top.port.Port": (SHARED, FORWARDING)}
+ALSO = {
+    "nic.top.port.Port": (SHARED, FORWARDING),
+    "hw.check_bits.Checked": ({"queue": QuickFifo, "shape": 8, "depth": 4, "has_parity": True},),
+}
 """More examples of those that have other members with other parameters."""
 
 SIGNATURES = {

@@ -115,26 +115,16 @@ def _started(given: Any, global_ranks: list[int], peers: Peers, chosen: Options)
 def _peers_of(given: Any, global_ranks: list[int], chosen: Options) -> Peers:
     """Connections to all other ranks, which have chosen the same."""
     options = {name: str(getattr(chosen, name)) for name in _OPTIONS_OF_ALL_RANKS}
-    refusal = _why_not(chosen) if given.group_rank == 0 and given.group_size > 1 else ""
+    refusal = ""
+    if chosen.engine == "rtl" and given.group_rank == 0 and given.group_size > 1:
+        from multitree.host.torch.hosted import why_not_here
+
+        refusal = why_not_here(chosen.engine)
     terms = GroupTerms(given.group_id, global_ranks, options, refusal)
     has_unix = chosen.transport != "gloo"
     return connect_all(
         given.store, given.group_rank, terms, timeout=given.timeout, has_unix=has_unix
     )
-
-
-def _why_not(chosen: Options) -> str:
-    """Why the first rank cannot run the engine for all; empty if it can."""
-    if chosen.engine != "rtl":
-        return ""
-    # Only engines need the models of hardware.
-    from multitree.host.engines import EngineError, check_runs_here
-
-    try:
-        check_runs_here("rtl", next_down="numpy")
-    except EngineError as error:
-        return str(error)
-    return ""
 
 
 def _group_of(

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from multitree.host.buffers import to_tensor
-from multitree.host.engines import Collective, Plan
+from multitree.host.engines import Collective, EngineError, Plan, check_runs_here
 from multitree.host.plans import Plans
 from multitree.host.report import WorkReport
 from multitree.host.runner import Runner
@@ -19,7 +19,7 @@ from multitree.sim.timing.link_model import LinkModel
 from multitree.topology.networks.topology import Topology
 from multitree.topology.schedules.schedule import Schedule
 
-__all__ = ["HOST", "HostedEngine", "sized_planner"]
+__all__ = ["HOST", "HostedEngine", "sized_planner", "why_not_here"]
 
 HOST = 0
 """Rank of the group that runs the engine."""
@@ -34,6 +34,15 @@ def sized_planner(topology: Topology, algorithm: str) -> Planner:
         return made.schedule, made.dependency
 
     return plan
+
+
+def why_not_here(name: str) -> str:
+    """Why this rank cannot run an engine for all; empty if it can."""
+    try:
+        check_runs_here(name, next_down="numpy")
+    except EngineError as error:
+        return str(error)
+    return ""
 
 
 class HostedEngine:

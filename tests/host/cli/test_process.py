@@ -214,7 +214,7 @@ def test_builds_and_proofs_say_how_far_they_have_come():
     grown = [line for line in said if line.startswith("growing trees, edges added, ")]
     assert grown[0] != grown[1] and grown[-1].endswith(" of 240")
     proved = [line for line in said if line.startswith("verifying 480 transfers, proofs done, ")]
-    assert proved[0].endswith(", 0 of 9") and proved[-1].endswith(", 8 of 9")
+    assert proved[0].endswith(", 0 of 10") and proved[-1].endswith(", 9 of 10")
 
 
 @pytest.mark.parametrize("command", ["schedule", "verify"])
@@ -224,7 +224,7 @@ def test_a_long_command_is_not_silent(capfd, monkeypatch, command):
     said = capfd.readouterr().err.splitlines()
     assert "Building multitree on torus:4x4 ..." in said
     assert any("growing trees, edges added, " in line for line in said)
-    verifying = ["verifying 480 transfers, proofs done, 5 of 9" in line for line in said]
+    verifying = ["verifying 480 transfers, proofs done, 5 of 10" in line for line in said]
     assert any(verifying) == (command == "verify")
 
 
