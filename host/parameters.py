@@ -27,6 +27,7 @@ from multitree.topology.networks.topology import Topology
 __all__ = [
     "DEFAULT_ALGORITHM",
     "PARAMETERS",
+    "SCALED",
     "Parameter",
     "interface_model",
     "members_of",
@@ -340,6 +341,11 @@ def members_of(network: Topology, ranks: str | None, forwarding: bool) -> Topolo
     return among(network, chosen, forwarding=forwarding)
 
 
+SCALED = {
+    "link_gbytes_per_s": ("bandwidth_gbytes_per_s", "links", "GB/s"),
+    "latency_ns": ("latency_ns", "latency", "ns"),
+}
+"""Parameters of links: the field that each scales, and how the network's name says so."""
 _FACTOR = re.compile(r"x([0-9]{1,6}(?:\.[0-9]{1,6})?)", re.ASCII)
 
 
@@ -357,27 +363,21 @@ def scale_of(name: str, given: float | str) -> float | str:
     return value
 
 
-def scaled(
-    network: Topology, link_gbytes_per_s: float | str | None, latency_ns: float | str | None
-) -> Topology:
-    """A network whose fastest links have a speed, and whose longest links have a latency.
+def scaled(network: Topology, *asked: float | str | None) -> Topology:
+    """A network whose fastest or longest links are as `asked`, in the order of `SCALED`, or None.
 
     Others are scaled alike. A text such as "x2" is the factor itself. The network's name says so.
     """
-    asked = {
-        "bandwidth_gbytes_per_s": ("link_gbytes_per_s", link_gbytes_per_s, "links", "GB/s"),
-        "latency_ns": ("latency_ns", latency_ns, "latency", "ns"),
-    }
-    changes: dict[str, Any] = {}
-    said = []
-    for field, (name, given, what, unit) in asked.items():
+    changes, said = dict[str, Any](), list[str]()
+    for (name, (field, what, unit)), given in zip(SCALED.items(), asked, strict=True):
         if given is not None:
             have, scale = getattr(network, field), scale_of(name, given)
+            text = scale if isinstance(scale, str) else f"{scale:g} {unit}"
+            said.append(f"{what} {text}")
             factor = float(scale[1:]) if isinstance(scale, str) else scale / float(have.max())
             changes[field] = have * factor
-            said.append(f"{what} {scale if isinstance(scale, str) else f'{scale:g} {unit}'}")
-    changes |= {"name": f"{network.name} ({', '.join(said)})"} if changes else {}
-    return replace(network, **changes) if changes else network
+    named = f"{network.name} ({', '.join(said)})"
+    return replace(network, name=named, **changes) if changes else network
 
 
 def interface_model(

@@ -13,6 +13,7 @@ import typer
 from multitree.host.cli.output import Working
 from multitree.host.parameters import (
     DEFAULT_ALGORITHM,
+    SCALED,
     interface_model,
     members_of,
     parameter,
@@ -42,6 +43,7 @@ __all__ = [
     "build_schedule",
     "check_range",
     "identity_of",
+    "read_scale",
     "report_limits",
     "with_options",
 ]
@@ -112,6 +114,14 @@ def check_range(name: str, value: float) -> None:
         raise ValueError(f"{parameter(name).option} {problem}")
 
 
+def read_scale(name: str, value: str) -> float | str:
+    """The value of an option as of `scale_of`, or a ValueError that names the option."""
+    try:
+        return scale_of(name, value)
+    except ValueError as error:
+        raise ValueError(f"{parameter(name).option} {error}") from None
+
+
 @dataclass
 class NetworkOptions:
     """How a network is read from a spec or a file, who takes part, and the warnings so far."""
@@ -128,15 +138,15 @@ class NetworkOptions:
     def network(self, spec: str) -> Topology:
         """The network of the ranks that take part."""
         given = self._noting(lambda: parse_topology(spec, **self._keys))
-        return self.members(self._scaled(spec, given))
+        return self.members(self._scaled(given))
 
     def read(self, spec: str) -> Topology | Schedule:
         """The whole network, or a file's schedule."""
         if not names_file(spec):
-            return self._scaled(spec, self._noting(lambda: parse_topology(spec, **self._keys)))
+            return self._scaled(self._noting(lambda: parse_topology(spec, **self._keys)))
         given = self._noting(lambda: load_file(spec, **self._keys))
         if isinstance(given, Topology):
-            return self._scaled(spec, given)
+            return self._scaled(given)
         if self.link_gbytes_per_s is not None or self.latency_ns is not None:
             raise ValueError(f"{spec}: speed and latency must be those of the file's schedule")
         return given
@@ -172,15 +182,12 @@ class NetworkOptions:
             if note is not None:
                 self.warn(f"{topology.name}: {note}")
 
-    def _scaled(self, spec: str, network: Topology) -> Topology:
+    def _scaled(self, network: Topology) -> Topology:
         """Links at the speed and latency that are asked for."""
-        for name in ("link_gbytes_per_s", "latency_ns"):
-            if (value := getattr(self, name)) is not None:
-                try:
-                    scale_of(name, value)
-                except ValueError as error:
-                    raise ValueError(f"{parameter(name).option} {error}") from None
-        return scaled(network, self.link_gbytes_per_s, self.latency_ns)
+        asked = ((name, getattr(self, name)) for name in SCALED)
+        return scaled(
+            network, *(None if value is None else read_scale(name, value) for name, value in asked)
+        )
 
 
 @dataclass(frozen=True)

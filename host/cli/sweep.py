@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from multitree.host.cli.options import ALGORITHM_OPTIONS, check_range, with_options
+from multitree.host.cli.options import ALGORITHM_OPTIONS, check_range, read_scale, with_options
 from multitree.host.cli.output import (
     Working,
     check_folder,
@@ -29,7 +29,7 @@ from multitree.host.evaluation.make import (
 from multitree.host.evaluation.sweep import SweepResult, SweepStatus, run_sweep
 from multitree.host.evaluation.sweep_figure import NAME as SWEEP
 from multitree.host.evaluation.sweep_figure import figure_of_sweep
-from multitree.host.parameters import parameter, scale_of
+from multitree.host.parameters import SCALED, parameter
 from multitree.host.sizes import listed, parse_sizes
 from multitree.sim.timing.link_model import problem_with
 
@@ -184,13 +184,10 @@ class LinkOptions:
         """Those that are given, checked; a ValueError says what is wrong."""
         found = {name: value for name, value in vars(self).items() if value is not None}
         for name, value in found.items():
-            try:
-                if isinstance(value, str):
-                    found[name] = scale_of(name, value)
-                elif (problem := problem_with(name, value)) is not None:
-                    raise ValueError(problem)
-            except ValueError as error:
-                raise ValueError(f"{parameter(name).option} {error}") from None
+            if name in SCALED:
+                found[name] = read_scale(name, value)
+            elif (problem := problem_with(name, value)) is not None:
+                raise ValueError(f"{parameter(name).option} {problem}")
         return found
 
 
@@ -256,7 +253,8 @@ def figure(
     """
     check_format(json, csv)
     check_range("limit_s", limit_s)
-    given = engine, networks, algorithms, size, jobs, links.given()
+    of_links = links.given()
+    given = engine, networks, algorithms, size, jobs, of_links
     of_sweep = results, x, y
     if name is None:
         if any((*given, *of_sweep)) or rule != RULES[0] or out != FOLDER:
@@ -283,7 +281,7 @@ def figure(
                 sizes=parse_sizes(size) if size else None,
                 engine=engine,
                 rule=rule,
-                links=links.given(),
+                links=of_links,
                 jobs=jobs,
                 limit_s=limit_s,
                 progress=lambda status: work.update(_figure_progress(status)),

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from multitree.host.evaluation.point import Point, SweepError
-from multitree.host.parameters import Parameter, scale_of, swept_parameters
+from multitree.host.parameters import SCALED, Parameter, scale_of, swept_parameters
 from multitree.host.sizes import parse_size
 from multitree.host.work import OPS
 from multitree.nic.driver.config import LIMITS
@@ -304,7 +304,7 @@ def _or_none(check: Check) -> Check:
 
 
 _SPECIAL: dict[str, Check] = {"size": _size, "op": _op}
-_SPECIAL |= {name: partial(_scale, name) for name in ("link_gbytes_per_s", "latency_ns")}
+_SPECIAL |= {name: partial(_scale, name) for name in SCALED}
 _CHECKS = {
     key: check if key in REQUIRED or row.default is not None else _or_none(check)
     for key, row in swept_parameters().items()

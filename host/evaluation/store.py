@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 
 from multitree.host.evaluation.point import COLUMNS, Point, PointResult, SweepError
 from multitree.host.evaluation.sources import Source
+from multitree.host.parameters import SCALED
 from multitree.host.report_keys import write_csv
 from multitree.sim.native_build import content_key
 from multitree.topology.file_io import TEMPORARY, write_file
@@ -160,7 +161,7 @@ def parquet_bytes(rows: Rows) -> bytes:
     }
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
     types = dict(COLUMNS)
-    for name in ("link_gbytes_per_s", "latency_ns"):
+    for name in SCALED:
         # Factors are text, and a column has one type.
         if any(isinstance(value, str) for value in columns[name]):
             types[name] = str

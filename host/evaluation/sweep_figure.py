@@ -9,7 +9,7 @@ from typing import Any
 from multitree.host.evaluation.figure import BOUND, Axis, Figure, FigureError, Request, Value
 from multitree.host.evaluation.make import MadeFigure, write_figure
 from multitree.host.evaluation.point import COLUMNS, Point
-from multitree.host.parameters import scale_of
+from multitree.host.parameters import SCALED, scale_of
 from multitree.topology.file_io import naming, read_text
 
 __all__ = ["NAME", "figure_of_sweep"]
@@ -34,7 +34,6 @@ _LABELS = {
     "ratio_to_bound": "cycles over the bound",
 }
 _READ: dict[type, Callable[[str], Any]] = {bool: "true".__eq__}
-_SCALED = "link_gbytes_per_s", "latency_ns"
 
 
 def figure_of_sweep(
@@ -103,7 +102,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _read(name: str, kind: type, text: str) -> Any:
-    return scale_of(name, text) if name in _SCALED else _READ.get(kind, kind)(text)
+    return scale_of(name, text) if name in SCALED else _READ.get(kind, kind)(text)
 
 
 def _value(row: Row, x: str, y: str, by_network: str, others: Sequence[str]) -> Value:
