@@ -99,8 +99,7 @@ class Core(wiring.Component):
         fetcher = (PipelinedFetcher if forwards else Fetcher)(config)
         m.submodules.tables = tables = Tables(config)
         control = Control(config)
-        # Its cycles are only shown.
-        self._add_twins(m, but=[control.cycles], fetcher=fetcher, control=control)
+        self._add_twins(m, fetcher=fetcher, control=control)
         m.submodules.monitor = monitor = FaultMonitor(config)
         settings = dict(zip(writable(), self.settings, strict=True))
         used = dict(zip(writable(), tables.used, strict=True))
@@ -278,10 +277,10 @@ class Core(wiring.Component):
             wiring.connect(m, port.sender_wait, monitor.waits[number])
             wiring.connect(m, port.receiver_wait, monitor.waits[len(ports) + number])
 
-    def _add_twins(self, m, *, but=(), **blocks):
+    def _add_twins(self, m, **blocks):
         """Add blocks with twins of their registers."""
         for name, block in blocks.items():
-            m.submodules[name] = twins = Twins(block, but=but)
+            m.submodules[name] = twins = Twins(block)
             self._twins.append(twins)
 
     def _check_twins(self, m, monitor):
