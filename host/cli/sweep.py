@@ -253,9 +253,8 @@ def figure(
     """
     check_format(json, csv)
     check_range("limit_s", limit_s)
-    of_links = links.given()
+    of_links, of_sweep = links.given(), (results, x, y)
     given = engine, networks, algorithms, size, jobs, of_links
-    of_sweep = results, x, y
     if name is None:
         if any((*given, *of_sweep)) or rule != RULES[0] or out != FOLDER:
             raise ValueError("Options of a figure must come with the name of one")
